@@ -6,7 +6,7 @@ import pytest
 from tests.dialects.volcano_objects import A10, DIALECT, NAMES, REGISTER, container, node, pod
 
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
-from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
+from vgpu_scheduler.dialects.volcano import VolcanoRequests, volcano_dialect
 from vgpu_scheduler.model import Claim, ClaimDefaults, Placement, claims_devices
 
 
@@ -145,7 +145,7 @@ def test_init_containers_get_no_cards() -> None:
 
 
 def test_defaults_of_policies() -> None:
-    blocks = volcano_dialect(VolcanoNames(memory_factor=10))
+    blocks = volcano_dialect(VolcanoRequests(memory_factor=10))
     defaults = ClaimDefaults(memory=4096 * 2**20, cores=20, exclusive=False)
     assert DIALECT.claims.read(pod(container("c", "n=1")), defaults)[0].claims[0].amounts == (1, 4096, 20)
     assert blocks.claims.read(pod(container("c", "n=1")), defaults)[0].claims[0].amounts == (1, 409, 20)

@@ -12,7 +12,7 @@ from tests.engine.dialect_worlds import MEMORY, NUMBER, PERCENT, asking, decided
 from tests.seeds import seeds
 
 from vgpu_scheduler.dialects.hami.templates import MigGeometry
-from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
+from vgpu_scheduler.dialects.volcano import VolcanoRequests, volcano_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import Pod, decode_node
 from vgpu_scheduler.model import Decision
@@ -42,7 +42,7 @@ def node(name: str, *models: str, mode: str = "mig", factor: int = 1) -> Obj:
 
 
 def engine(*nodes: Obj, factor: int = 1) -> Engine:
-    names = VolcanoNames(memory_factor=factor, mig_geometries=(A100, A30))
+    names = VolcanoRequests(memory_factor=factor, mig_geometries=(A100, A30))
     made = engine_of(volcano_dialect(names))
     for each in nodes:
         made.observe_node(decode_node(each), 0.0)

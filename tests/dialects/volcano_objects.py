@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
+from vgpu_scheduler.dialects.volcano import VolcanoRequests, volcano_dialect
 from vgpu_scheduler.kube import Node, Pod, decode_node, decode_pod
 from vgpu_scheduler.state import State
 
 Obj = dict[str, Any]
 
-NAMES = VolcanoNames(memory_percent="volcano.sh/vgpu-memory-percentage")
+NAMES = VolcanoRequests(memory_percent="volcano.sh/vgpu-memory-percentage")
 SHORT = {"n": NAMES.count, "mem": NAMES.memory, "pct": NAMES.memory_percent, "cores": NAMES.cores}
 DIALECT = volcano_dialect(NAMES)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.dialect_worlds import GPU, MEMORY, NUMBER, PERCENT, asking, decided, engine_of, mixed, volcano_node
 
-from vgpu_scheduler.dialects.volcano import VolcanoNames, volcano_dialect
+from vgpu_scheduler.dialects.volcano import VolcanoRequests, volcano_dialect
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import ResourceQuota, decode_node
 
@@ -43,7 +43,7 @@ def test_what_a_namespace_holds_is_bounded_in_volcanos_names(hard: dict[str, Any
 
 
 def test_a_limit_counts_in_the_unit_of_requests_and_a_percentage_as_what_it_is() -> None:
-    names = VolcanoNames(memory_percent=SHARE, memory_factor=10)
+    names = VolcanoRequests(memory_percent=SHARE, memory_factor=10)
     world = engine_of(volcano_dialect(names))
     node = volcano_node("v", "GPU-0", "GPU-1")
     listed = node["metadata"]["annotations"]

@@ -14,7 +14,7 @@ from tests.engine.odd_values import hami_engine, other_engine
 from tests.policy.resources import policy
 
 from vgpu_scheduler.dialects.hami import Vendor
-from vgpu_scheduler.dialects.hami.vendors.ascend_names import NpuRequests
+from vgpu_scheduler.dialects.hami.vendors.ascend_chips import NpuRequests
 from vgpu_scheduler.dialects.hami.vendors.shares import CountRequests, ShareRequests
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_pod

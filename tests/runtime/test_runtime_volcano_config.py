@@ -13,11 +13,11 @@ from tests.runtime.test_runtime_device_config import written
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.dialects.hami.templates import MigGeometry
-from vgpu_scheduler.dialects.volcano import VolcanoNames
+from vgpu_scheduler.dialects.volcano import VolcanoRequests
 from vgpu_scheduler.engine import Engine
 from vgpu_scheduler.kube import decode_node
 from vgpu_scheduler.runtime.assembly import make_dialects
-from vgpu_scheduler.runtime.device_config import volcano_names
+from vgpu_scheduler.runtime.device_config import volcano_requests
 from vgpu_scheduler.settings import Settings, SettingsError
 
 # The structure of the file that comes with Volcano's device plugin.
@@ -57,17 +57,17 @@ def dialect_of(folder: Path, content: object = CONFIG, **settings: Any) -> Diale
 def test_names_unit_and_geometries_carry_over(tmp_path: Path, *, wrapped: bool) -> None:
     content = {"nvidia": {**CONFIG["nvidia"], "resourceCountName": "example.com/gpu"}}
     manifest = {"kind": "ConfigMap", "data": {"device-config.yaml": yaml.safe_dump(content)}}
-    names = volcano_names(Settings(volcano_device_config=written(tmp_path, manifest if wrapped else content)))
+    names = volcano_requests(Settings(volcano_device_config=written(tmp_path, manifest if wrapped else content)))
     geometry = MigGeometry(("A30",), ((("1g.6gb", 6144, 4),), (("2g.12gb", 12288, 2),)), ("group1", "group2"))
-    assert names == VolcanoNames(
+    assert names == VolcanoRequests(
         "example.com/gpu", memory_percent=PERCENT, memory_factor=10, mig_geometries=(geometry,)
     )
-    assert volcano_names(Settings()) == VolcanoNames(), "without a file there are Volcano's own"
+    assert volcano_requests(Settings()) == VolcanoRequests(), "without a file there are Volcano's own"
 
 
 def test_fields_of_the_settings_rank_above_the_file(tmp_path: Path) -> None:
     file = written(tmp_path, CONFIG)
-    names = volcano_names(Settings(volcano_device_config=file, volcano_devices={"nvidia": {"gpuMemoryFactor": 2}}))
+    names = volcano_requests(Settings(volcano_device_config=file, volcano_devices={"nvidia": {"gpuMemoryFactor": 2}}))
     assert (names.memory_factor, names.memory_percent) == (2, PERCENT)
 
 

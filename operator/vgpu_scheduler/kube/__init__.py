@@ -74,7 +74,6 @@ from vgpu_scheduler.kube.quantities import (
     to_int,
     to_milli,
 )
-from vgpu_scheduler.kube.selecting import SELECTING_KINDS, SERVICE, SelectingObject, decode_selecting
 from vgpu_scheduler.kube.selectors import (
     LabelSelector,
     NodeSelector,
@@ -86,6 +85,7 @@ from vgpu_scheduler.kube.selectors import (
     parse_label_selector,
 )
 from vgpu_scheduler.kube.spread import SpreadConstraint
+from vgpu_scheduler.kube.spread_selectors import SELECTING_KINDS, SERVICE, SelectingObject, decode_selecting
 from vgpu_scheduler.kube.storage import (
     BOUND_BY_CONTROLLER,
     READ_WRITE_ONCE_POD,

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.hami import hami_dialect
 from vgpu_scheduler.dialects.volcano import PluginVersion, parse_binpack_arguments, volcano_dialect
 from vgpu_scheduler.engine import EngineOptions, renamed_resources
 from vgpu_scheduler.policy import PolicyDefaults
-from vgpu_scheduler.runtime.device_config import device_config, volcano_names
+from vgpu_scheduler.runtime.device_config import device_config, volcano_requests
 from vgpu_scheduler.settings import Settings
 
 _LABELS_SINCE = (1, 35)
@@ -32,7 +32,7 @@ def make_dialects(settings: Settings) -> list[Dialect]:
     factories: Mapping[str, Callable[[], Dialect]] = {
         **DIALECTS,
         "hami": lambda: hami_dialect(device_config(settings)),
-        "volcano": lambda: volcano_dialect(volcano_names(settings), PluginVersion(settings.volcano.plugin_version)),
+        "volcano": lambda: volcano_dialect(volcano_requests(settings), PluginVersion(settings.volcano.plugin_version)),
     }
     return [factories[name]() for name in settings.dialects]
 

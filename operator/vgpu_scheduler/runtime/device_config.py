@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from vgpu_scheduler.dialects.hami import ConfigError, Vendor, VendorSection, configured
-from vgpu_scheduler.dialects.volcano import VolcanoNames, configured_names
+from vgpu_scheduler.dialects.volcano import VolcanoRequests, configured_requests
 from vgpu_scheduler.model import Profile
 from vgpu_scheduler.runtime.device_files import HAMI, VOLCANO, DeviceFile
 from vgpu_scheduler.settings import Settings, SettingsError
@@ -29,7 +29,7 @@ def device_config(settings: Settings) -> tuple[Vendor, ...]:
     return _logged(_configured(settings))
 
 
-def volcano_names(settings: Settings) -> VolcanoNames:
+def volcano_requests(settings: Settings) -> VolcanoRequests:
     """Return the names in Volcano's device configuration; the fields of the settings override the file's.
 
     Raises
@@ -37,7 +37,7 @@ def volcano_names(settings: Settings) -> VolcanoNames:
     SettingsError
         If the file cannot be read, or a field of it; the message names both.
     """
-    return _logged(_configured_names(settings))
+    return _logged(_configured_requests(settings))
 
 
 def _logged(found: tuple[_T, list[str]]) -> _T:
@@ -54,7 +54,7 @@ def device_config_warnings(settings: Settings) -> list[str]:
     SettingsError
         If a file cannot be read, or a field of it; the message names both.
     """
-    return [*_warnings(HAMI, _configured, settings), *_warnings(VOLCANO, _configured_names, settings)]
+    return [*_warnings(HAMI, _configured, settings), *_warnings(VOLCANO, _configured_requests, settings)]
 
 
 def _warnings(file: DeviceFile, read: Callable[[Settings], tuple[Any, list[str]]], settings: Settings) -> list[str]:
@@ -74,9 +74,9 @@ def _configured(settings: Settings) -> tuple[tuple[Vendor, ...], list[str]]:
     return found, warnings
 
 
-def _configured_names(settings: Settings) -> tuple[VolcanoNames, list[str]]:
+def _configured_requests(settings: Settings) -> tuple[VolcanoRequests, list[str]]:
     """Return the names, and warnings about parts of the configuration without effect."""
-    return _understood(VOLCANO, settings, VOLCANO.content(settings), configured_names)
+    return _understood(VOLCANO, settings, VOLCANO.content(settings), configured_requests)
 
 
 def _understood(

@@ -2,15 +2,15 @@
 
 from vgpu_scheduler.dialects.hami.codec import decode_assignments
 from vgpu_scheduler.dialects.volcano.arguments import parse_binpack_arguments
-from vgpu_scheduler.dialects.volcano.config import configured_names
+from vgpu_scheduler.dialects.volcano.config import configured_requests
 from vgpu_scheduler.dialects.volcano.dialect import volcano_dialect
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.dialects.volcano.node_side import PluginVersion
 
 __all__ = [
     "PluginVersion",
-    "VolcanoNames",
-    "configured_names",
+    "VolcanoRequests",
+    "configured_requests",
     "decode_assignments",
     "parse_binpack_arguments",
     "volcano_dialect",

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import asks_for_cards, pod_claims, regular_containers
 from vgpu_scheduler.dialects.volcano.codec import encode_assignments
 from vgpu_scheduler.dialects.volcano.mig import instance_name, instance_of
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.kernels import CORES, MEMORY
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import (
@@ -36,11 +36,11 @@ class VolcanoAllocation(Allocation):
 
     Parameters
     ----------
-    names
-        Resource names.
+    requests
+        The resource names and their units.
     """
 
-    names: VolcanoNames
+    requests: VolcanoRequests
 
     written = frozenset(
         {
@@ -58,8 +58,8 @@ class VolcanoAllocation(Allocation):
     def quota_resources(self) -> Mapping[str, QuotaResource]:
         """Memory in the plugin's unit, and cores, summed over all cards of a namespace."""
         return {
-            self.names.memory: QuotaResource(keys.VENDOR, MEMORY),
-            self.names.cores: QuotaResource(keys.VENDOR, CORES),
+            self.requests.memory: QuotaResource(keys.VENDOR, MEMORY),
+            self.requests.cores: QuotaResource(keys.VENDOR, CORES),
         }
 
     def usage(self, pod: Pod) -> Usage:
@@ -89,7 +89,7 @@ class VolcanoAllocation(Allocation):
             [
                 [
                     AssignedDevice(
-                        instance_name(a.uuid, a.piece, self.names), keys.VENDOR, a.amounts[MEMORY], a.amounts[CORES]
+                        instance_name(a.uuid, a.piece, self.requests), keys.VENDOR, a.amounts[MEMORY], a.amounts[CORES]
                     )
                     for a in container
                 ]
@@ -106,16 +106,16 @@ class VolcanoAllocation(Allocation):
         }
 
     def _claimants(self, pod: Pod) -> list[bool]:
-        return [asks_for_cards(container, self.names) for container in regular_containers(pod)]
+        return [asks_for_cards(container, self.requests) for container in regular_containers(pod)]
 
     def _unreadable(self, pod: Pod) -> PodClaims:
         try:
-            return pod_claims(pod, self.names)
+            return pod_claims(pod, self.requests)
         except ClaimError:
             # The amounts are unknown, so charge a whole card.
             return tuple(
                 ContainerClaims(
-                    container.name, container.type, _WHOLE_CARD if asks_for_cards(container, self.names) else ()
+                    container.name, container.type, _WHOLE_CARD if asks_for_cards(container, self.requests) else ()
                 )
                 for container in regular_containers(pod)
             )
@@ -124,5 +124,5 @@ class VolcanoAllocation(Allocation):
         return [[self._assignment(card) for card in container] for container in aligned]
 
     def _assignment(self, card: AssignedDevice) -> Assignment:
-        uuid, instance = instance_of(card.uuid, self.names)
+        uuid, instance = instance_of(card.uuid, self.requests)
         return Assignment(keys.VENDOR, uuid, (1, card.memory, card.cores, *instance))

@@ -7,7 +7,7 @@ from collections import Counter
 # The file has a common origin with HAMi's, so it is read by the same class.
 from vgpu_scheduler.dialects.hami import ConfigError, VendorSection
 from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, MigGeometry, Template
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 
 _OF_THE_PLUGIN = (
     "deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "disableCoreLimit", "overwriteEnv",
@@ -16,7 +16,7 @@ _OF_THE_PLUGIN = (
 """Fields that Volcano's scheduler ignores too, the defaults included."""
 
 
-def configured_names(config: VendorSection) -> VolcanoNames:
+def configured_requests(config: VendorSection) -> VolcanoRequests:
     """Return the names that the file configures; Volcano's own by default.
 
     Parameters
@@ -29,10 +29,10 @@ def configured_names(config: VendorSection) -> VolcanoNames:
     ConfigError
         If a field is invalid, or two resources have the same name.
     """
-    section, known = config.section("nvidia"), VolcanoNames()
+    section, known = config.section("nvidia"), VolcanoRequests()
     config.ignore("vnpus")  # another vendor's cards, which this dialect does not support
     section.ignore(*_OF_THE_PLUGIN)
-    names = VolcanoNames(
+    requests = VolcanoRequests(
         count=section.text("resourceCountName", known.count),
         memory=section.text("resourceMemoryName", known.memory),
         memory_percent=section.text("resourceMemoryPercentageName"),
@@ -40,22 +40,22 @@ def configured_names(config: VendorSection) -> VolcanoNames:
         memory_factor=section.factor("gpuMemoryFactor"),
         mig_geometries=tuple(map(_mig_geometry, section.sections("knownMigGeometries"))),
     )
-    if len(names.groups) > MOST_TEMPLATES:
+    if len(requests.groups) > MOST_TEMPLATES:
         raise ConfigError(
-            f"{section.where('knownMigGeometries')}: {', '.join(names.groups)} are more names of groups than "
+            f"{section.where('knownMigGeometries')}: {', '.join(requests.groups)} are more names of groups than "
             f"{MOST_TEMPLATES}: give groups of different models the same names"
         )
-    instances = (each for geometry in names.mig_geometries for template in geometry.templates for each in template)
-    small = next(((name, memory) for name, memory, _ in instances if memory < names.memory_factor), None)
+    instances = (each for geometry in requests.mig_geometries for template in geometry.templates for each in template)
+    small = next(((name, memory) for name, memory, _ in instances if memory < requests.memory_factor), None)
     if small is not None:
         raise ConfigError(
             f"{section.where('knownMigGeometries')}: instance {small[0]} has {small[1]} MiB, which is less than one"
-            f" block of gpuMemoryFactor ({names.memory_factor} MiB)"
+            f" block of gpuMemoryFactor ({requests.memory_factor} MiB)"
         )
-    for name, times in Counter((names.count, *names.amounts)).items():
+    for name, times in Counter((requests.count, *requests.amounts)).items():
         if times > 1:
             raise ConfigError(f"{', '.join(section.fields_with_text(name))}: resource {name} stands for {times} things")
-    return names
+    return requests
 
 
 def _mig_geometry(section: VendorSection) -> MigGeometry:

@@ -10,26 +10,26 @@ from __future__ import annotations
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.volcano.allocation import VolcanoAllocation
 from vgpu_scheduler.dialects.volcano.inventory import VolcanoInventory
-from vgpu_scheduler.dialects.volcano.names import NAME, VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import NAME, VolcanoRequests
 from vgpu_scheduler.dialects.volcano.node_side import PluginVersion, VolcanoNodeSide
 from vgpu_scheduler.dialects.volcano.pods import VolcanoClaims
 
 
-def volcano_dialect(names: VolcanoNames | None = None, plugin: PluginVersion = PluginVersion.V1_12) -> Dialect:
+def volcano_dialect(requests: VolcanoRequests | None = None, plugin: PluginVersion = PluginVersion.V1_12) -> Dialect:
     """Return Volcano's wire format.
 
     Parameters
     ----------
-    names
-        Resource names; Volcano's own by default.
+    requests
+        The resource names and their units; Volcano's own by default.
     plugin
         The version of the nodes' device plugin.
     """
-    names = names or VolcanoNames()
+    requests = requests or VolcanoRequests()
     return Dialect(
         NAME,
-        VolcanoInventory(names),
-        VolcanoClaims(names),
-        VolcanoAllocation(names),
-        VolcanoNodeSide(names, plugin),
+        VolcanoInventory(requests),
+        VolcanoClaims(requests),
+        VolcanoAllocation(requests),
+        VolcanoNodeSide(requests, plugin),
     )

@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
 from vgpu_scheduler.dialects.volcano.mig import DIMENSIONS, with_instances
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
 
@@ -27,11 +27,11 @@ class VolcanoInventory:
 
     Parameters
     ----------
-    names
-        Resource names.
+    requests
+        The resource names and their units.
     """
 
-    names: VolcanoNames
+    requests: VolcanoRequests
     _remembered: RememberedDevices = field(default_factory=RememberedDevices, compare=False, repr=False)
 
     memory, cores = 1, 2
@@ -44,15 +44,15 @@ class VolcanoInventory:
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
         """Slots, memory in blocks of ``memory_factor`` MiB, cores."""
-        factor = self.names.memory_factor
+        factor = self.requests.memory_factor
         unit = "MiB" if factor == 1 else f"x {factor} MiB"
         shared = (Dimension("slots", "shares"), Dimension("memory", unit), Dimension("cores", "percent"))
-        return (*shared, *DIMENSIONS) if self.names.mig_geometries else shared
+        return (*shared, *DIMENSIONS) if self.requests.mig_geometries else shared
 
     @property
     def memory_unit(self) -> int:
         """Bytes of one block of memory."""
-        return 2**20 * self.names.memory_factor
+        return 2**20 * self.requests.memory_factor
 
     @property
     def slice_sizes(self) -> Mapping[str, Sequence[int]]:
@@ -62,18 +62,18 @@ class VolcanoInventory:
     @property
     def smallest_pieces(self) -> Mapping[str, int]:
         """The memory of the smallest configured instance, in blocks."""
-        sizes = smallest_instance(self.names.mig_geometries)
-        return {keys.VENDOR: sizes // self.names.memory_factor} if sizes else {}
+        sizes = smallest_instance(self.requests.mig_geometries)
+        return {keys.VENDOR: sizes // self.requests.memory_factor} if sizes else {}
 
     @property
     def unknown_to_kubelet(self) -> frozenset[str]:
         """The memory percentage: the plugin only advertises cards, memory and cores to the kubelet."""
-        return frozenset({self.names.memory_percent}) - {""}
+        return frozenset({self.requests.memory_percent}) - {""}
 
     @property
     def device_resources(self) -> Mapping[str, DeviceResource]:
         """Volcano's names for amounts of cards."""
-        return _device_resources(self.names)
+        return _device_resources(self.requests)
 
     def hardware(self, device: Device) -> str:
         """Return the UUID, which is the hardware's own."""
@@ -96,16 +96,16 @@ class VolcanoInventory:
         """
         del inventory_object  # everything is in the node's annotations
         value = node.annotations.get(keys.REGISTER_ANNOTATION)
-        advertised = (self.names.count, self.names.memory, self.names.cores)
+        advertised = (self.requests.count, self.requests.memory, self.requests.cores)
         if value is None or not all(node.allocatable.get(name) for name in advertised):
             return ()
         try:
-            return self._remembered.get(value, lambda: _registered(value, self.names))
+            return self._remembered.get(value, lambda: _registered(value, self.requests))
         except CodecError as error:
             raise CodecError(f"annotation {keys.REGISTER_ANNOTATION}: {error}") from None
 
 
-def _registered(value: str, names: VolcanoNames) -> tuple[Device, ...]:
+def _registered(value: str, requests: VolcanoRequests) -> tuple[Device, ...]:
     registered = decode_register(value)
     check_number(len(registered), "cards")
     # In Volcano a node has one mode, that of its last card; any mode but MIG is hami-core.
@@ -119,17 +119,17 @@ def _registered(value: str, names: VolcanoNames) -> tuple[Device, ...]:
         mode = keys.MODE_MIG if whole_node or card.mode == keys.MODE_MIG else keys.MODE_CORE
         total = (card.count, card.memory, _CORES)
         device = Device(card.uuid, keys.VENDOR, card.type, total, index, 0, mode, card.health)
-        seen[card.uuid] = with_instances(device, names)
+        seen[card.uuid] = with_instances(device, requests)
     return tuple(seen.values())
 
 
 @lru_cache(maxsize=8)
-def _device_resources(names: VolcanoNames) -> Mapping[str, DeviceResource]:
+def _device_resources(requests: VolcanoRequests) -> Mapping[str, DeviceResource]:
     resources = {
-        names.count: DeviceResource(keys.VENDOR, 0),
-        names.memory: DeviceResource(keys.VENDOR, 1),
-        names.cores: DeviceResource(keys.VENDOR, 2),
+        requests.count: DeviceResource(keys.VENDOR, 0),
+        requests.memory: DeviceResource(keys.VENDOR, 1),
+        requests.cores: DeviceResource(keys.VENDOR, 2),
     }
-    if names.memory_percent:
-        resources[names.memory_percent] = DeviceResource(keys.VENDOR, 1, percent=True)
+    if requests.memory_percent:
+        resources[requests.memory_percent] = DeviceResource(keys.VENDOR, 1, percent=True)
     return resources

@@ -36,7 +36,7 @@ MODES = (MODE_CORE, MODE_MIG)
 
 
 @dataclass(frozen=True, slots=True)
-class VolcanoNames:
+class VolcanoRequests:
     """Resource names, as the ``nvidia`` section of Volcano's ``device-config.yaml`` configures them.
 
     Attributes

@@ -16,7 +16,7 @@ from vgpu_scheduler.dialects.volcano.names import (
     PHASE_SUCCESS,
     TIME_ANNOTATION,
     TO_ALLOCATE_ANNOTATION,
-    VolcanoNames,
+    VolcanoRequests,
 )
 from vgpu_scheduler.kube import Pod, is_zero
 from vgpu_scheduler.model import PodClaims, claims_devices, number_of_cards
@@ -59,14 +59,14 @@ class VolcanoNodeSide(LocklessNodeSide):
 
     Parameters
     ----------
-    names
-        Resource names.
+    requests
+        The resource names and their units.
     version
         The version of the plugin.
     """
 
-    def __init__(self, names: VolcanoNames, version: PluginVersion) -> None:
-        self._names = names
+    def __init__(self, requests: VolcanoRequests, version: PluginVersion) -> None:
+        self._requests = requests
         self._version = version
 
     def serializes(self, claims: PodClaims) -> bool:
@@ -103,7 +103,7 @@ class VolcanoNodeSide(LocklessNodeSide):
         )
 
     def _key_of(self, cards: int) -> str:
-        return f"{self._names.count}: {cards}" if self._version.looks_at_numbers else self._names.count
+        return f"{self._requests.count}: {cards}" if self._version.looks_at_numbers else self._requests.count
 
     def has_answered(self, annotations: Mapping[str, str]) -> bool:
         """Tell whether the plugin has reported success or failure."""
@@ -122,19 +122,18 @@ class VolcanoNodeSide(LocklessNodeSide):
         ClaimError
             If it is not; the message names the containers, the resource and the fix.
         """
-        names = self._names
+        requests = self._requests
         for container in regular_containers(pod):
-            memory, count = (container.limits.get(name, "0") for name in (names.memory, names.count))
+            memory, count = (container.limits.get(name, "0") for name in (requests.memory, requests.count))
             if is_zero(count) and not is_zero(memory):
-                not_asked = (
-                    f"{names.memory} without a limit of {names.count}: the device plugin would not be asked for it;"
-                )
-                raise without_count(container, not_asked, names.count, in_limits=True)
+                without = f"{requests.memory} without a limit of {requests.count}"
+                not_asked = f"{without}: the device plugin would not be asked for it;"
+                raise without_count(container, not_asked, requests.count, in_limits=True)
         claiming = [f'"{container.name}"' for container in claims if container.claims]
         if len(claiming) > 1 and not self._version.serves_several_containers:
             raise ClaimError(
-                f"containers {' and '.join(claiming)}: {names.count} in several containers is not served by the device "
-                "plugin: claim all cards in one container (v1.11 serves them: setting volcano.plugin_version)"
+                f"containers {' and '.join(claiming)}: {requests.count} in several containers is not served by the "
+                "device plugin: claim all cards in one container (v1.11 serves them: setting volcano.plugin_version)"
             )
 
 

@@ -12,7 +12,7 @@ from vgpu_scheduler.dialects.errors import UnsupportedChoiceError
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.volcano import names as keys
 from vgpu_scheduler.dialects.volcano.claims import pod_claims
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.dialects.volcano.request_warnings import suspicious_amounts, suspicious_annotations
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
 from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
@@ -43,11 +43,11 @@ class VolcanoClaims:
 
     Parameters
     ----------
-    names
-        Resource names.
+    requests
+        The resource names and their units.
     """
 
-    names: VolcanoNames
+    requests: VolcanoRequests
 
     pod_annotations = keys.POD_ANNOTATIONS
     pod_labels = ()
@@ -63,7 +63,7 @@ class VolcanoClaims:
     @property
     def resources(self) -> frozenset[str]:
         """The resources for cards and for amounts of them."""
-        return frozenset((self.names.count, *self.names.amounts))
+        return frozenset((self.requests.count, *self.requests.amounts))
 
     def read(self, pod: Pod, defaults: ClaimDefaults = NO_DEFAULTS) -> PodClaims:
         """Return the claims of the regular containers; init containers cannot claim under Volcano.
@@ -73,12 +73,12 @@ class VolcanoClaims:
         ClaimError
             If an amount is malformed or not supported; the message names the container, the resource and the fix.
         """
-        return pod_claims(pod, self.names, defaults)
+        return pod_claims(pod, self.requests, defaults)
 
     def request_warnings(self, container: Container, annotations: Mapping[str, str]) -> Iterator[RequestWarning]:
         """Yield warnings about amounts with an unexpected effect; amounts that Volcano would ignore are refused."""
         del annotations
-        return suspicious_amounts(container, self.names)
+        return suspicious_amounts(container, self.requests)
 
     def suspicious_annotations(self, annotations: Mapping[str, str], claims: PodClaims) -> Iterator[RequestWarning]:
         """Yield warnings about annotations with an unexpected effect.
@@ -113,7 +113,9 @@ class VolcanoClaims:
         policy = BEST_FIT if choice.best_fit else choice.policy
         if policy == MUTEX:
             choice = replace(choice, idle_only=True)
-        return HamiAllocator(claims, parse_rules(annotations, self.names.mig_geometries), volcano_order(policy), choice)
+        return HamiAllocator(
+            claims, parse_rules(annotations, self.requests.mig_geometries), volcano_order(policy), choice
+        )
 
     def known_choice(self, choice: CardChoice) -> tuple[CardChoice, str]:
         """Return the choice without Koordinator's card score, HAMi's weights, and unsupported card orders."""

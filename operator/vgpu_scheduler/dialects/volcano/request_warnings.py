@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from vgpu_scheduler.dialects.fixes import AnnotationFix, RequestWarning
 from vgpu_scheduler.dialects.values import no_card, no_such_mode, number_of
 from vgpu_scheduler.dialects.volcano import names as keys
-from vgpu_scheduler.dialects.volcano.names import VolcanoNames
+from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.kube import Container
 from vgpu_scheduler.model import quoted
 
@@ -40,17 +40,17 @@ def suspicious_annotations(annotations: Mapping[str, str]) -> Iterator[RequestWa
         yield RequestWarning(text, fix=AnnotationFix(keys.NO_USE_TYPE))
 
 
-def suspicious_amounts(container: Container, names: VolcanoNames) -> Iterator[RequestWarning]:
+def suspicious_amounts(container: Container, requests: VolcanoRequests) -> Iterator[RequestWarning]:
     """Yield warnings about the amounts that a container requests."""
     asked = {**container.requests, **container.limits}
-    amounts = {name: number_of(asked[name]) for name in (names.count, *names.amounts) if name in asked}
-    given = [name for name in names.amounts if amounts.get(name)]
-    if amounts.get(names.count) == 0:
+    amounts = {name: number_of(asked[name]) for name in (requests.count, *requests.amounts) if name in asked}
+    given = [name for name in requests.amounts if amounts.get(name)]
+    if amounts.get(requests.count) == 0:
         if given:
-            yield no_card(container, names.count, given)
-    elif amounts.get(names.memory) == 0 and names.memory_percent not in given:
-        what = f"{names.memory}: 0 is not an amount"
+            yield no_card(container, requests.count, given)
+    elif amounts.get(requests.memory) == 0 and requests.memory_percent not in given:
+        what = f"{requests.memory}: 0 is not an amount"
         text = f"{what}, so it gets a whole card, unless a policy has a default"
         yield RequestWarning(text, f"{what}: write how much, or leave it out")
-    elif names.memory_percent in given and names.memory in given:
-        yield RequestWarning(f"{names.memory} has no effect beside {names.memory_percent}")
+    elif requests.memory_percent in given and requests.memory in given:
+        yield RequestWarning(f"{requests.memory} has no effect beside {requests.memory_percent}")

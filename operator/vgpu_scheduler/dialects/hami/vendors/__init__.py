@@ -93,7 +93,7 @@ def _fields(config: VendorSection, text: str) -> str:
     return f"{fields}: " if fields else ""
 
 
-def vendors(nvidia_names: NvidiaRequests | None = None) -> tuple[Vendor, ...]:
+def vendors(nvidia_requests: NvidiaRequests | None = None) -> tuple[Vendor, ...]:
     """Return every vendor's cards, under the names that HAMi's chart configures where none are given."""
     default = configured(VendorSection())
-    return default if nvidia_names is None else (nvidia_cards(nvidia_names), *default[1:])
+    return default if nvidia_requests is None else (nvidia_cards(nvidia_requests), *default[1:])

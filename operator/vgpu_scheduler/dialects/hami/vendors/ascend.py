@@ -11,7 +11,7 @@ from vgpu_scheduler.dialects.allocation import TimestampText
 from vgpu_scheduler.dialects.errors import Refusal
 from vgpu_scheduler.dialects.fixes import LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
-from vgpu_scheduler.dialects.hami.vendors.ascend_names import MODULE, SOFT, SOFT_POD, Chip, NpuRequests, NpuTemplate
+from vgpu_scheduler.dialects.hami.vendors.ascend_chips import MODULE, SOFT, SOFT_POD, Chip, NpuRequests, NpuTemplate
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     AllocationAnnotations,

@@ -82,7 +82,7 @@ class NvidiaCards:
     NodeResourcesFit rejects the node.
     """
 
-    names: NvidiaRequests
+    requests: NvidiaRequests
     source = f"annotation {REGISTER_ANNOTATION}"
     cordon = CORDON_ANNOTATION
     health = "health"
@@ -118,9 +118,9 @@ class NvidiaCards:
         whole = as_written(card, vendor, schema=SCHEMA, cordoned=cordoned, links=links)
         if card.mode != MODE_MIG:
             return whole
-        allowed = self.names.mig_profiles(card.type)
+        allowed = self.requests.mig_profiles(card.type)
         templates = (
-            () if card.mig_profiles else self.names.mig_templates(card.type)
+            () if card.mig_profiles else self.requests.mig_templates(card.type)
         )  # a registration with profiles needs no templates
         possible = tuple(dict.fromkeys(pieces_of(card.mig_profiles) or template_pieces(templates)))
         pieces: tuple[Piece, ...] = tuple(piece for piece in possible if allowed is None or piece.profile in allowed)
@@ -218,23 +218,23 @@ def _geometry(section: VendorSection) -> MigGeometry:
         raise ConfigError(f"{section.path}: {error}") from None
 
 
-def nvidia_cards(names: NvidiaRequests, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:
+def nvidia_cards(requests: NvidiaRequests, admission: NvidiaAdmission = NvidiaAdmission()) -> Vendor:
     """Return the NVIDIA vendor for these names."""
     return Vendor(
         key=VENDOR,
         title="NVIDIA GPU",
-        cards=NvidiaCards(names),
-        claims=names,
+        cards=NvidiaCards(requests),
+        claims=requests,
         rules=RuleKeys(USE_TYPE, NO_USE_TYPE, ((USE_UUID, NO_USE_UUID),), MODE, MODES),
         fit=NVIDIA_RULES,
         record=AllocationAnnotations(
             ALLOCATED_ANNOTATION, TO_ALLOCATE_ANNOTATION, _entry, _placements, (MIG_ANNOTATION,)
         ),
         held=held,
-        admit=nvidia_rule(names, admission),
-        smallest_piece=min(smallest_instance(names.mig_geometries) or SMALLEST_INSTANCE, SMALLEST_INSTANCE),
+        admit=nvidia_rule(requests, admission),
+        smallest_piece=min(smallest_instance(requests.mig_geometries) or SMALLEST_INSTANCE, SMALLEST_INSTANCE),
         means={
-            names.priority: "a resource: which pod of a card goes first; only the plugin uses it",
+            requests.priority: "a resource: which pod of a card goes first; only the plugin uses it",
             MODE: "how cards may be shared: `hami-core`, `mig`, `mps`, or several of them; any, if it is not there",
             NUMA_BIND: "`true`: all cards of a container are on one NUMA node",
             CORDON_ANNOTATION: "of the node: UUIDs of cards that take no new pods",
@@ -311,30 +311,30 @@ def _held_placements(annotations: Mapping[str, str]) -> dict[str, list[MigAlloca
     return found
 
 
-def nvidia_rule(names: NvidiaRequests, options: NvidiaAdmission) -> Admit:
+def nvidia_rule(requests: NvidiaRequests, options: NvidiaAdmission) -> Admit:
     """Return NVIDIA's admission rules."""
 
     def admit(draft: ContainerDraft) -> bool:
-        share = draft.either(names.memory_percent)
+        share = draft.either(requests.memory_percent)
         percent = None if share is None else to_int(share)
         if percent is not None and not 0 <= percent <= WHOLE:
             raise Refusal(
-                f"invalid {names.memory_percent} value {percent} in container {draft.name}: "
+                f"invalid {requests.memory_percent} value {percent} in container {draft.name}: "
                 f"must be an integer between 0 and {WHOLE}"
             )
-        priority = draft.limit(names.priority)
+        priority = draft.limit(requests.priority)
         if priority is not None:
             draft.set_env(_PRIORITY, str(to_int(priority)))
         if options.core_policy not in _NO_POLICY:
             draft.set_env(_CORE_POLICY, options.core_policy)
-        found = draft.limit(names.count) is not None
-        if not found and options.default_count and any(draft.limit(name) is not None for name in names.amounts):
-            if draft.request(names.count) is None:
-                draft.add_limit(names.count, options.default_count)
+        found = draft.limit(requests.count) is not None
+        if not found and options.default_count and any(draft.limit(name) is not None for name in requests.amounts):
+            if draft.request(requests.count) is None:
+                draft.add_limit(requests.count, options.default_count)
             found = True
-        if names.whole_is_exclusive and _whole(draft, percent, names):
-            if draft.unclaimed and draft.either(names.cores) is None:
-                draft.add_limit(names.cores, WHOLE)
+        if requests.whole_is_exclusive and _whole(draft, percent, requests):
+            if draft.unclaimed and draft.either(requests.cores) is None:
+                draft.add_limit(requests.cores, WHOLE)
             found = True
         if found:
             draft.use_runtime_class(options.runtime_class)
@@ -345,10 +345,10 @@ def nvidia_rule(names: NvidiaRequests, options: NvidiaAdmission) -> Admit:
     return admit
 
 
-def _whole(draft: ContainerDraft, percent: int | None, names: NvidiaRequests) -> bool:
+def _whole(draft: ContainerDraft, percent: int | None, requests: NvidiaRequests) -> bool:
     """Tell whether whole cards are requested without compute, except compute that an earlier admission added."""
-    if draft.either(names.count) is None or draft.request(names.cores) is not None:
+    if draft.either(requests.count) is None or draft.request(requests.cores) is not None:
         return False
-    if draft.limit(names.cores) not in (None, str(WHOLE)):
+    if draft.limit(requests.cores) not in (None, str(WHOLE)):
         return False
-    return draft.either(names.memory) is None if percent is None else percent == WHOLE
+    return draft.either(requests.memory) is None if percent is None else percent == WHOLE
