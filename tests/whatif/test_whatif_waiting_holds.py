@@ -66,6 +66,22 @@ def test_a_remedy_counts_on_room_that_is_kept_for_the_pod_itself() -> None:
     assert remedy.text == "end 3 pods on node b: default/b0, default/b1, default/b2"
 
 
+@pytest.mark.parametrize("after", ["15m", "48h"])
+def test_the_pod_for_which_room_is_kept_is_told_where(after: str) -> None:
+    found = explained(of_two_nodes(whole("big"), after=after), "big")
+    kept = "Room on node b is kept for it, which is enough once 3 pods there have ended." if after == "15m" else ""
+    assert (found.own_room, found.as_json().get("ownRoom", "")) == (kept, kept)
+    assert (f"\n  {kept}" in found.text()) if kept else ("kept" not in found.text())
+    assert not explained(of_two_nodes(whole("big"), after=after), "small").own_room
+
+
+def test_each_pod_of_a_group_is_told_where_its_room_is() -> None:
+    made = of_two_nodes(member("one"), member("two"))
+    one, two = (explained(made, name).own_room for name in ("one", "two"))
+    assert one == "Room on node b is kept for it, which is enough once 3 pods there have ended."
+    assert two == "Room on node a is kept for it, which is enough once 4 pods there have ended."
+
+
 def test_pods_that_are_made_anew_have_not_waited_yet() -> None:
     made = of_two_nodes(whole("big"))
     (running,) = (each for each in made.bound.values() if each.name == "a0")

@@ -189,6 +189,11 @@ class WaitingHolds:
                 known.clear()
                 known.update(was)
 
+    def describe(self, uid: str) -> str:
+        """Say where room is kept for a pod that has waited for long, and when it is enough; empty if none is."""
+        hold = self._state.holds.get(uid) if uid in self._held_since else None
+        return "" if hold is None else self._hold_message(hold)
+
     def _for(
         self, pods: Sequence[Pod], needed: int, decisions: tuple[Decision, ...], plan: _Plan, now: float
     ) -> tuple[Decision, ...]:
@@ -266,8 +271,7 @@ class WaitingHolds:
         """Return decisions that name the nodes with the pods' holds, and are specific to each pod from now on."""
         told = []
         for each in decisions:
-            hold = self._state.holds.get(each.uid)
-            message = each.message if hold is None else f"{each.message} {self._hold_message(hold)}"
+            message = " ".join(filter(None, (each.message, self.describe(each.uid))))
             told.append(replace(each, message=message, equivalence=None, node_local=False))
         return _retry_at(tuple(told), until)
 

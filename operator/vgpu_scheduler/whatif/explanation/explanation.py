@@ -22,7 +22,7 @@ from vgpu_scheduler.whatif.explanation.cards import (
     without_kept_names,
 )
 from vgpu_scheduler.whatif.explanation.group_placement import other_members_placed
-from vgpu_scheduler.whatif.explanation.holds_for_others import HoldForOther, describe_holds, room_for_others
+from vgpu_scheduler.whatif.explanation.kept_room import HoldForOther, describe_holds, own_room, room_for_others
 from vgpu_scheduler.whatif.explanation.obstacles import causes_together
 from vgpu_scheduler.whatif.explanation.other_waiting_pods import describe_other_waiting_pods
 from vgpu_scheduler.whatif.explanation.preempting import (
@@ -83,6 +83,8 @@ class Explanation:
         The victims of its preemption, planned or under way, or why there are none; None if preemption does not apply.
     preempted_by
         The pod that preempts a bound pod; None if none does.
+    own_room
+        Where room is kept for it because it has waited for long; empty if none is.
     group
         The status of its group; empty if each pod of the group may run alone, or it has no group.
     none_proposed
@@ -102,6 +104,7 @@ class Explanation:
     first: Sequence[str] = ()
     preemption_outlook: PreemptionOutlook | None = None
     preempted_by: PreemptedBy | None = None
+    own_room: str = ""
     group: str = ""
     none_proposed: str = ""
 
@@ -117,6 +120,7 @@ class Explanation:
             **({"comparison": self.comparison} if self.comparison else {}),
             **({"models": self.models} if self.models else {}),
             "causes": self._causes,
+            **({"ownRoom": self.own_room} if self.own_room else {}),
             **({"first": " ".join(self.first)} if self.first else {}),
             **({"preemption": self.preemption_outlook.as_json()} if self.preemption_outlook else {}),
         }
@@ -134,6 +138,7 @@ class Explanation:
         parts += [f"  {self.quotas}"] if self.quotas else []
         parts += [f"  {self.models}"] if self.models else []
         parts += ["\n".join(f"  {cause}" for cause in self._causes)] if self._causes else []
+        parts += [f"  {self.own_room}"] if self.own_room else []
         parts += ["\n".join(f"  {each}" for each in self.first)] if self.first else []
         parts += [self.comparison] if self.comparison else []
         rows = card_rows([(node, verdict) for node, listed in self.cards.items() for verdict in listed], single=wide)
@@ -218,6 +223,7 @@ def explain_pod(world: World, pod: Pod, node: str = "", *, all_cards: bool = Fal
             models=describe_mismatch(world, answer),
             causes=why,
             holds=room_for_others(world, answer),
+            own_room=own_room(world, answer),
             group=describe_group(world, own) if own is not None and own.minimum > 1 else "",
         )
 
@@ -248,6 +254,7 @@ def _explain_together(
             [*first, *helps],
             answer.quotas,
             first=served,
+            own_room=own_room(world, answer),
             group=worded,
             none_proposed=why,
             preemption_outlook=goes,

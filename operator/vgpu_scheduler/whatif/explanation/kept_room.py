@@ -1,4 +1,4 @@
-"""Room that is reserved for other pods on the nodes of an answer: it counts as used, though no pod uses it yet."""
+"""Room that is kept for waiting pods: for others on the nodes of an answer, where it counts as used, and its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.engine import holds_for_others
 from vgpu_scheduler.model import counted
+from vgpu_scheduler.whatif.world.queue_order import own_turn, placing
 from vgpu_scheduler.whatif.world.simulation import PodResult
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
@@ -57,6 +58,16 @@ def room_for_others(world: World, answer: PodResult) -> tuple[HoldForOther, ...]
         for hold in holds_for_others(world.engine.algorithm, answer.pod, node):
             nodes.setdefault(hold.reservation.pod, []).append(node)
     return tuple(HoldForOther(pod, names) for pod, names in nodes.items())
+
+
+def own_room(world: World, answer: PodResult) -> str:
+    """Say where room is kept for a pod that fits nowhere and has waited for long; empty if none is."""
+    pod, attempts = answer.pod, world.engine.attempts
+    if answer.node or world.engine.policies.resolve(pod).groups.hold_after is None:
+        return ""
+    with placing(world, own_turn(world, pod)):
+        said = attempts.waiting_holds.describe(pod.uid)
+    return said[:1].upper() + said[1:]
 
 
 def describe_holds(holds: Sequence[HoldForOther]) -> tuple[str, ...]:
