@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.engine.builders import asks, card, cards, in_group, node, pod, pod_object
 from tests.engine.preemption_fleet import Fleet
 from tests.engine.test_engine_preemption import budget
+from tests.engine.test_engine_preemption_whole_groups import pod_group
 from tests.policy.resources import policy, policy_object
 
 from vgpu_scheduler.kube import Pod, decode_budget, decode_pod
@@ -98,15 +101,30 @@ def test_what_ends_on_a_node_that_is_gone_is_not_waited_for(group: str, *, comes
     assert under_way(fleet, "high") is not None
 
 
-def nominated_where_a_pod_ends(fleet: Fleet, where: str, group: str = "") -> None:
+@pytest.mark.parametrize("priority", [1, 50])
+def test_the_priority_of_its_group_says_whether_a_pod_that_ends_is_waited_for(priority: int) -> None:
+    fleet = Fleet([node("a", cards("a", 1))])
+    fleet.come("low", 0, asks(gpumem=8000))
+    fleet.decide()
+    fleet.engine.groups.observe_object(pod_group("job", priority=priority))
+    nominated_where_a_pod_ends(fleet, "a", schedulingGroup={"podGroupName": "job"})
+    is_waited_for = "not eligible due to a terminating pod" in fleet.last["high"].message
+    assert (is_waited_for, under_way(fleet, "high") is not None) == (priority == 1, priority == 50)
+
+
+def nominated_where_a_pod_ends(fleet: Fleet, where: str, group: str = "", **drained_spec: Any) -> None:
     """Have another program end a pod without cards on a node, nominate a pod of ours to it, and decide.
 
     Parameters
     ----------
     group
         The pod is the only one of this group.
+    drained_spec
+        Further fields of the pod that ends.
     """
-    drained = pod_object("drained", {}, scheduler="another", nodeName=where, priority=0, deleting=True, started=True)
+    drained = pod_object(
+        "drained", {}, scheduler="another", nodeName=where, priority=0, deleting=True, started=True, **drained_spec
+    )
     drained["status"]["conditions"] = [
         {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     ]

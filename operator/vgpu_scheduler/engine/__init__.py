@@ -36,7 +36,7 @@ from vgpu_scheduler.engine.policy_limits import (
 )
 from vgpu_scheduler.engine.policy_report import ConditionReport, PolicyReason, PolicyReport
 from vgpu_scheduler.engine.pools import RESOURCES, held_by_namespace, pools
-from vgpu_scheduler.engine.preemption import BY_PREEMPTION, GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates
+from vgpu_scheduler.engine.preemption import GIVEN_UP_AFTER, OVERDUE_AFTER, Candidates, ends_by_preemption
 from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, queue_key
@@ -47,7 +47,6 @@ from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node
 from vgpu_scheduler.engine.waiting_holds import WaitingHold
 
 __all__ = [
-    "BY_PREEMPTION",
     "GIVEN_UP_AFTER",
     "LIMITED_SUMS",
     "OVERDUE_AFTER",
@@ -99,6 +98,7 @@ __all__ = [
     "cards_held",
     "check_limits",
     "counted_at_once",
+    "ends_by_preemption",
     "event_note",
     "find_lock",
     "held_by_namespace",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
-from vgpu_scheduler.engine import BY_PREEMPTION, OVERDUE_AFTER
+from vgpu_scheduler.engine import OVERDUE_AFTER, ends_by_preemption
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, read_evictions
@@ -93,7 +93,7 @@ def _was_preempted(seen: DoctorInput, pod: Pod) -> bool:
     """Tell whether a pod's conditions say that it was preempted; evictions by drains look the same."""
     if pod.disruption == "PreemptionByScheduler":
         return True
-    is_evicted = pod.disruption in BY_PREEMPTION and seen.expected.options.preemption
+    is_evicted = ends_by_preemption(pod) and seen.expected.options.preemption
     return is_evicted and seen.asks_for_devices(pod)
 
 

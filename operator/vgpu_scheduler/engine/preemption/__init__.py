@@ -2,11 +2,16 @@
 
 from vgpu_scheduler.engine.preemption.candidates import NOT_HELPFUL, Candidates
 from vgpu_scheduler.engine.preemption.result import PreemptionResult
-from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION, VictimSearch, ineligible
-from vgpu_scheduler.engine.preemption.victims import GIVEN_UP_AFTER, OVERDUE_AFTER, Preemptor, Victims
+from vgpu_scheduler.engine.preemption.search import VictimSearch, ineligible
+from vgpu_scheduler.engine.preemption.victims import (
+    GIVEN_UP_AFTER,
+    OVERDUE_AFTER,
+    Preemptor,
+    Victims,
+    ends_by_preemption,
+)
 
 __all__ = [
-    "BY_PREEMPTION",
     "GIVEN_UP_AFTER",
     "NOT_HELPFUL",
     "OVERDUE_AFTER",
@@ -15,5 +20,6 @@ __all__ = [
     "Preemptor",
     "VictimSearch",
     "Victims",
+    "ends_by_preemption",
     "ineligible",
 ]

@@ -10,8 +10,7 @@ from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.engine.group_status import GroupStatus
 from vgpu_scheduler.engine.pod_groups import PodGroups
 from vgpu_scheduler.engine.preemption.preemptions import Preemptions
-from vgpu_scheduler.engine.preemption.search import BY_PREEMPTION
-from vgpu_scheduler.engine.preemption.victims import by_importance
+from vgpu_scheduler.engine.preemption.victims import by_importance, ends_by_preemption
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Preemption
 
@@ -145,7 +144,7 @@ class EarlierNominations:
     def _ended(self, pod: Pod) -> Iterator[Pod]:
         for reservation in self._state.reservations(pod.nominated_node_name):
             each = self._state.pod(reservation.uid)
-            if each is not None and each.deleting and each.disruption in BY_PREEMPTION:
+            if each is not None and ends_by_preemption(each):
                 yield self._counted(each)
 
     def _counted(self, pod: Pod) -> Pod:

@@ -18,13 +18,12 @@ from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.result import PreemptionResult, earliest
 from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, ineligible
-from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims
+from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, has_to_be_evicted, waits_to_be_bound
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
 from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, counted, namespaced_name
 from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
 from vgpu_scheduler.predicates import unschedulable_message
-from vgpu_scheduler.state import Phase
 
 _Covering = tuple[str, LabelSelector | None, int]
 """What matters of a budget to a pod that it covers: its UID, its selector, and how many disruptions it allows."""
@@ -266,7 +265,7 @@ class Evaluator:
 
     def _ineligible(self, pod: Pod, found: Filtered | None) -> PreemptionResult | None:
         """Say why a pod may not preempt others now; None if it may."""
-        reason = ineligible(self.disruption.with_group_priority(pod), self._state, found)
+        reason = ineligible(pod, self._state, found, self.disruption.with_group_priority)
         helped_by = (
             ClusterEvent.BUDGET | ClusterEvent.ASSIGNED_POD_DELETE if reason == TERMINATING else ClusterEvent.BUDGET
         )
@@ -318,17 +317,8 @@ class Evaluator:
 
     def _evicted(self, victims: Iterable[str]) -> list[str]:
         """Return which victims have to be evicted; the others are terminating already, or not bound yet."""
-        state, found = self._state, []
-        for uid in victims:
-            pod, reservation = state.pod(uid), state.reservation(uid)
-            if (
-                pod is not None
-                and reservation is not None
-                and reservation.phase is not Phase.ASSUMED
-                and not pod.deleting
-            ):
-                found.append(uid)
-        return found
+        state = self._state
+        return [uid for uid in victims if has_to_be_evicted(state.pod(uid), state.reservation(uid))]
 
     def _over_limit(
         self, rules: PreemptionRules, pods: Iterable[Pod], now: float, leaving: Iterable[Pod] = ()
@@ -357,7 +347,7 @@ class Evaluator:
                 each.key,
                 each.priority,
                 tuple(sorted(uuid for usage in reservation.uses.values() for uuid in usage.charges)),
-                reservation.phase is not Phase.ASSUMED,
+                not waits_to_be_bound(each, reservation),
                 violated.get(each.uid, ()),
                 reservation.node,
                 self.disruption.ends_with(each),

@@ -21,7 +21,15 @@ from vgpu_scheduler.engine.preemption.cards import CardSearch
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.order import SearchOrder
 from vgpu_scheduler.engine.preemption.possible import PossibleVictims
-from vgpu_scheduler.engine.preemption.victims import Preemptor, ReprieveTarget, Unit, Victims, pods_of, reprieve
+from vgpu_scheduler.engine.preemption.victims import (
+    Preemptor,
+    ReprieveTarget,
+    Unit,
+    Victims,
+    ends_by_preemption,
+    pods_of,
+    reprieve,
+)
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
 from vgpu_scheduler.model import RejectionReason
@@ -30,19 +38,19 @@ from vgpu_scheduler.state import Reservation, State
 
 _MOST_LOOKED_AT: Final = 128
 """Maximum number of nodes that are tried one by one, however many of them turn out to have protected pods."""
-BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
-"""The reasons in the disruption condition of pods that were chosen as victims."""
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 """kube-scheduler's message about a pod whose victims are still terminating."""
 
 
-def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
+def ineligible(pod: Pod, state: State, found: Filtered | None, counted: Callable[[Pod], Pod] = lambda pod: pod) -> str:
     """Return why a pod may not preempt others now; empty if it may.
 
     Parameters
     ----------
     found
         The pod's filter results; None if unknown.
+    counted
+        Returns a pod with the priority that counts, which may be its group's.
     """
     if pod.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
@@ -54,10 +62,8 @@ def ineligible(pod: Pod, state: State, found: Filtered | None) -> str:
     if rejection is not None and not rejection.resolvable:
         return ""
     there = (state.pod(reservation.uid) for reservation in state.reservations(node))
-    lower = (each for each in there if each and each.priority < pod.priority)
-    if any(each.deleting and each.disruption in BY_PREEMPTION for each in lower):
-        return TERMINATING
-    return ""
+    ending = (each for each in there if each is not None and ends_by_preemption(each))
+    return TERMINATING if any(counted(each).priority < counted(pod).priority for each in ending) else ""
 
 
 class VictimSearch:

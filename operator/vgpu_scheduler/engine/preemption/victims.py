@@ -24,6 +24,9 @@ OVERDUE_AFTER: Final = 30.0
 GIVEN_UP_AFTER: Final = 120.0
 """A victim is not waited for any more when it has not ended so many seconds after its grace period."""
 
+_BY_PREEMPTION: Final = frozenset(("PreemptionByScheduler", "EvictionByEvictionAPI"))
+"""The reasons in the disruption condition of pods that were chosen as victims."""
+
 Cost = tuple[int, int, int, int, float]
 """The cost of victims; see :attr:`Victims.cost`."""
 NOTHING: Final[Cost] = (0, LOWEST_PRIORITY, 0, 0, -math.inf)
@@ -215,6 +218,16 @@ def assumed_only(state: State, pods: Iterable[Pod]) -> frozenset[str]:
 def costs_nothing(pod: Pod, reservation: Reservation) -> bool:
     """Tell whether a pod leaves without eviction: it is terminating, or assumed and not bound yet."""
     return pod.deleting or waits_to_be_bound(pod, reservation)
+
+
+def has_to_be_evicted(pod: Pod | None, reservation: Reservation | None) -> bool:
+    """Tell whether a victim leaves only if it is evicted; not if it is gone."""
+    return pod is not None and reservation is not None and not costs_nothing(pod, reservation)
+
+
+def ends_by_preemption(pod: Pod) -> bool:
+    """Tell whether a pod is terminating as a victim of preemption; evictions by drains look the same."""
+    return pod.deleting and pod.disruption in _BY_PREEMPTION
 
 
 def started(pod: Pod) -> float:

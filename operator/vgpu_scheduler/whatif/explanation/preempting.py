@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from vgpu_scheduler.engine import BY_PREEMPTION, Candidates, GroupStatus
+from vgpu_scheduler.engine import Candidates, GroupStatus, ends_by_preemption
 from vgpu_scheduler.engine.preemption import PreemptionResult, Victims
 from vgpu_scheduler.kube import MANAGER, Pod, nominators_of
 from vgpu_scheduler.model import Outcome, Preemption, Victim, by_name, counted
@@ -354,7 +354,7 @@ def preempted_by(world: World, pod: Pod) -> PreemptedBy | None:
         for policy in world.engine.policies.catalogue.all()
         if any(each.uid == pod.uid for each in policy.evictions)
     ]
-    evicted = pod.deleting and pod.disruption in BY_PREEMPTION
+    evicted = ends_by_preemption(pod)
     if not evicted and not policies:
         return None
     preemptor = _preemptor(world, pod)
