@@ -14,7 +14,7 @@ from vgpu_scheduler.allocators import CardChoice, FitColumns
 from vgpu_scheduler.dialects import ClaimError, CodecError, Dialect
 from vgpu_scheduler.dialects.hami import VendorSection
 from vgpu_scheduler.dialects.hami.templates import MOST_TEMPLATES, booked_amounts
-from vgpu_scheduler.dialects.volcano import configured_names, volcano_dialect
+from vgpu_scheduler.dialects.volcano import configured_requests, volcano_dialect
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Pod, decode_node, decode_pod
 from vgpu_scheduler.model import Placement, PodClaims, claims_devices
 from vgpu_scheduler.state import PeerCards, PeerKeys, State
@@ -180,7 +180,7 @@ def _instances(shares: int, places: Sequence[int]) -> Instances:
 
 def dialect_of(case: Case) -> Dialect:
     """The dialect as the device configuration of a case sets it up."""
-    return volcano_dialect(configured_names(VendorSection(case["args"]["deviceConfig"])))
+    return volcano_dialect(configured_requests(VendorSection(case["args"]["deviceConfig"])))
 
 
 def annotations_of(value: str, times: Mapping[str, str]) -> Obj:
