@@ -49,7 +49,7 @@ async def test_a_policy_of_a_namespace_does_not_name_the_pods_of_others(api: Api
     context = cast(BindContext, SimpleNamespace(api=api, clock=clock, writer=LeasedWriter(api, lambda _: True)))
     victim = decode_pod(pod_object("secret", node="n"))
     rules = PreemptionRules(may_preempt=True, eviction_limits=tuple((key, 5) for key in KEYS.values()))
-    assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is RecordOutcome.YES
+    assert await EvictionRecord(context, 5.0).write(rules, victim, set()) is RecordOutcome.RECORDED
     named: dict[str, Any] = {}
     for whose, key in KEYS.items():
         (entry,) = (await api.request("GET", policy_path(*key))).json()["status"]["evictions"]

@@ -239,7 +239,7 @@ async def test_a_pod_that_waits_for_a_place_among_the_binds_without_a_turn_leave
         b.observer.observe(POD_KIND, made)
         assert b.submit() == 1
         await asyncio.sleep(0)
-        assert b.binder.leave(made.uid)
+        assert b.binder.cancel_unsent(made.uid)
         assert b.engine.state.reservation(made.uid) is None
         await b.until(lambda: (HookPoint.BOUND, "first") in b.steps)
         await b.until(lambda: not b.binder._tasks)

@@ -225,7 +225,7 @@ async def test_a_pod_whose_binding_failed_does_not_leave_while_it_gives_back_wha
     decision = b.decide("p")
     b.binder.submit(decision)
     await b.ended.wait()
-    assert not b.binder.leave(decision.uid)
+    assert not b.binder.cancel_unsent(decision.uid)
     await b.until(lambda: b.engine.state.reservation(decision.uid) is None)
     now = b.clock.monotonic()
     due = b.engine.queue.flush_due(now)

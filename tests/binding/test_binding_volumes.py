@@ -281,9 +281,9 @@ async def test_a_pod_whose_volumes_are_awaited_leaves_for_a_preemptor_at_once(tm
         uid = (await made.read("trains"))["metadata"]["uid"]
         made.submit()
         await made.until(lambda: selected(made))
-        assert made.binder.leave(uid)
+        assert made.binder.cancel_unsent(uid)
         assert made.engine.state.reservation(uid) is None
-        assert not made.binder.leave(uid)
+        assert not made.binder.cancel_unsent(uid)
         await made.until(lambda: not made.binder._tasks, within=20.0)
         assert not await made.tells("BindingFailed")
         assert made.binder.stats.failed == 0
@@ -300,7 +300,7 @@ async def test_the_old_wait_ends_where_the_pod_is_decided_anew_meanwhile(tmp_pat
         uid = (await made.read("trains"))["metadata"]["uid"]
         made.submit()
         await made.until(lambda: selected(made))
-        assert made.binder.leave(uid)
+        assert made.binder.cancel_unsent(uid)
         made.clock.ahead += 20.0
         made.submit()
         assert made.engine.state.reservation(uid) is not None
@@ -318,7 +318,7 @@ async def test_the_old_wait_ends_even_if_the_pod_is_decided_anew_for_the_same_no
         made.submit()
         await made.until(lambda: selected(made))
         (old,) = (task for task in asyncio.all_tasks() if task.get_name() == "volumes-of-default/trains")
-        assert made.binder.leave(uid)
+        assert made.binder.cancel_unsent(uid)
         made.clock.ahead += 20.0
         assert made.submit() == 1
         await made.until(old.done)

@@ -67,7 +67,7 @@ def shown(engine: Engine, *, leading: bool = True) -> Iterator[Any]:
     binder = Binder(context, binder_options(Settings(), label_first=False), hooks)
     observer = Observer(engine, clock.monotonic, ObservationSignals(), reporter.problem)
     add_metrics(metrics, engine, binder, reporter, observer, Lease(leading=leading))  # type: ignore[arg-type]
-    evictor = Evictor(context, 5.0, binder.leave)
+    evictor = Evictor(context, 5.0, binder.cancel_unsent)
     add_preemption(metrics, engine, evictor)
     add_pools(metrics, engine, 100, clock.monotonic)
     meter = UsageMeter(engine.state, engine.dialects, 100, OTHER)

@@ -45,7 +45,7 @@ class Heard:
             raise RuntimeError("broken")
         self.submitted += decisions
 
-    def leave(self, uid: str) -> bool:
+    def cancel_unsent(self, uid: str) -> bool:
         return False
 
     def adopt_unless_new(self, pod: Pod, reason: ConditionReason, message: str) -> bool:

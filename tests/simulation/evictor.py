@@ -89,7 +89,7 @@ class SimLeader:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _leave_lane(self, uid: str) -> bool:
-        return self.leads and self.world.leave_lane(uid)
+        return self.leads and self.world.cancel_unsent(uid)
 
     def _observe(self, kind: str, answer: Any) -> None:
         assert kind == "Pod"
@@ -210,7 +210,7 @@ class EvictingWorld(BindingWorld):
             self.loop.call_soon(self.leader.evictor.submit, *preempting)
             self.loop.turn()
 
-    def leave_lane(self, uid: str) -> bool:
+    def cancel_unsent(self, uid: str) -> bool:
         """Take back the placement of a pod whose Binding was not sent."""
         if uid not in self.in_flight or self._was_sent(uid):
             return False

@@ -134,7 +134,7 @@ BY_PREEMPTION = (
     "late: PATCH status",
     *(
         f"answer to an eviction: {answer}"
-        for answer in ("evicted", "gone", "protected", "several budgets", "denied", "unknown")
+        for answer in ("evicted", "gone", "protected", "several_budgets", "denied", "unknown")
     ),
 )
 

@@ -109,7 +109,7 @@ class Binder:
         else:
             self._lanes.join(group)
 
-    def leave(self, uid: str) -> bool:
+    def cancel_unsent(self, uid: str) -> bool:
         """Have a pod decided anew, wherever its bind waits; False if there is none, or a Binding was sent.
 
         After a Binding that was not carried out, the pod is decided anew by itself, no sooner than the answer allows.

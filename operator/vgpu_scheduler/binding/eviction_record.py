@@ -37,8 +37,8 @@ _FRESH = timedelta(minutes=1)
 class RecordOutcome(Enum):
     """The outcome of recording an eviction."""
 
-    YES = "recorded"
-    NO = "not recorded"
+    RECORDED = "recorded"
+    NOT_RECORDED = "not recorded"
     """Not recorded, or unknown; it may be tried again."""
     OVER_LIMIT = "over limit"
     """A policy allows no more evictions this hour; its status has evictions by another leader, not yet known here."""
@@ -125,9 +125,9 @@ class EvictionRecord:
                 entry.trials += key not in relied_on
                 relied_on.add(key)
                 recorded = await self._write_in(key, limit, victim, entry)
-            if recorded is not RecordOutcome.YES:
+            if recorded is not RecordOutcome.RECORDED:
                 return recorded
-        return RecordOutcome.YES
+        return RecordOutcome.RECORDED
 
     async def settle(self, victim: str, relied_on: Collection[PolicyKey], *, counts: bool) -> None:
         """Note that an attempt to evict a pod has ended.
@@ -168,7 +168,7 @@ class EvictionRecord:
             if len(recent) - len(known) >= limit:
                 return RecordOutcome.OVER_LIMIT
             if any(abs(now - one.time) < _FRESH for one in known):
-                return RecordOutcome.YES
+                return RecordOutcome.RECORDED
             if entry.mine.issuperset(known):  # else another process may have evicted it and needs the record
                 entry.mine.add(eviction)
             return with_eviction(status, eviction, now)
@@ -181,7 +181,7 @@ class EvictionRecord:
         def without_it(status: object) -> dict[str, Any] | RecordOutcome:
             known = {one for one in recent_evictions(status, now) if one.uid == victim}
             is_mine = bool(known) and known <= entry.mine
-            return without_eviction(status, victim, now) if is_mine else RecordOutcome.YES
+            return without_eviction(status, victim, now) if is_mine else RecordOutcome.RECORDED
 
         await self._change(key, without_it)
 
@@ -211,10 +211,10 @@ class EvictionRecord:
                 if written is None:
                     break
                 if written.ok:
-                    return RecordOutcome.YES
+                    return RecordOutcome.RECORDED
                 if written.status != HTTPStatus.CONFLICT:
                     log.warning("evictions were not recorded in policy %s: %s", key[-1], written.message)
                     break
         except ApiUnreachableError as error:
             log.warning("evictions were not recorded in policy %s: %s", key[-1], error)
-        return RecordOutcome.NO
+        return RecordOutcome.NOT_RECORDED

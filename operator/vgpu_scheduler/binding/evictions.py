@@ -36,7 +36,7 @@ class EvictionAnswer(Enum):
     """404, or 409 because another pod has its name by now."""
     PROTECTED = "protected"
     """429: a disruption budget does not allow it now or is not processed yet, or the server is busy."""
-    SEVERAL_BUDGETS = "several budgets"
+    SEVERAL_BUDGETS = "several_budgets"
     """500 because two budgets select the pod: it cannot be evicted."""
     DENIED = "denied"
     """403, or 422 from the policy that narrows our patches: the right is missing."""

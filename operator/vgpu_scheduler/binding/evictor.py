@@ -81,11 +81,11 @@ class Evictor:
         The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
-    leave_lane
+    cancel_unsent
         Takes back the placement of a pod whose Binding was not sent, by UID; returns whether there was one.
     """
 
-    def __init__(self, context: BindContext, timeout: float, leave_lane: Callable[[str], bool]) -> None:
+    def __init__(self, context: BindContext, timeout: float, cancel_unsent: Callable[[str], bool]) -> None:
         self._context = context
         self._preemptions = context.engine.preemptions
         self._earlier = context.engine.earlier_nominations
@@ -102,7 +102,7 @@ class Evictor:
         self.stats = EvictorStats()
         record, sender = EvictionRecord(context, timeout), EvictionSender(context, timeout)
         self._shared = EvictionContext(
-            context, timeout, leave_lane, record, sender, self._nominations, self.stats.answers
+            context, timeout, cancel_unsent, record, sender, self._nominations, self.stats.answers
         )
 
     def submit(self, *decisions: Decision, notes: Mapping[str, str] | None = None) -> None:

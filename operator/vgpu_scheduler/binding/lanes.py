@@ -327,7 +327,7 @@ class BindLanes:
             if lane.current is not None or not self._is_next(lane, group):
                 return False
         if len(group.items) > 1:
-            if not all(self._is_served(item) for item in group.items if item.node):
+            if not all(self._can_be_served(item) for item in group.items if item.node):
                 return False
             if self.stopping or any(self._engine.assumed.recheck(item.uid) is None for item in group.items):
                 self.unreserve(group.items[0])
@@ -342,7 +342,7 @@ class BindLanes:
                 self._tasks.start(self._binder.bind(item), f"bind-{item.decision.pod}")
         return True
 
-    def _is_served(self, item: BindTask) -> bool:
+    def _can_be_served(self, item: BindTask) -> bool:
         """Tell whether the node side would serve a pod at once."""
         pod = self._engine.state.pod(item.uid)
         if pod is None:

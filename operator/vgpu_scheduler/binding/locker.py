@@ -208,7 +208,7 @@ class NodeLocker:
         """Tell whether the node side has recorded on a pod that its allocation succeeded or failed."""
         return self._node_side.has_answered(pod.annotations)
 
-    def is_served(self, pod: Pod) -> bool:
+    def was_served(self, pod: Pod) -> bool:
         """Tell whether the node side has served a pod: the pod started, or the allocation was answered."""
         return pod.started or self.has_answered(pod)
 

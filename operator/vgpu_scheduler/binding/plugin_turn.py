@@ -148,7 +148,7 @@ class PluginTurn:
         pod = self._engine.state.pod(uid)
         if self._engine.state.node(node) is None or pod is None or pod.terminal:
             return True
-        return self._locker.is_served(pod) if lock is None else not self._locker.is_locked(node, lock)
+        return self._locker.was_served(pod) if lock is None else not self._locker.is_locked(node, lock)
 
     def _close_lock(self, node: str, kind: NodeLock) -> None:
         """Close a node whose lock was held for the whole wait; a malformed lock closes the node in any case."""

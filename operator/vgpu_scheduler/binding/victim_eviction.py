@@ -39,7 +39,7 @@ class EvictionContext:
         The shared context of binding.
     timeout
         Seconds that the API server may take for a write.
-    leave_lane
+    cancel_unsent
         Takes back the placement of a pod whose Binding was not sent, by UID; returns whether there was one.
     record, sender, nominations
         Write the records of evictions, the evictions, and the nominations of preempting pods.
@@ -49,7 +49,7 @@ class EvictionContext:
 
     context: BindContext
     timeout: float
-    leave_lane: Callable[[str], bool]
+    cancel_unsent: Callable[[str], bool]
     record: EvictionRecord
     sender: EvictionSender
     nominations: NominationWriter
@@ -147,7 +147,7 @@ class VictimEviction:
 
     async def _leaves_lane(self) -> bool:
         """Have an unbound victim leave, or wait for the answer to its Binding; False if that takes too long."""
-        if self._shared.leave_lane(self._victim.uid):
+        if self._shared.cancel_unsent(self._victim.uid):
             return True
         self._attempt.tries += 1
         if self._attempt.tries >= _MOST_TRIES:
@@ -188,8 +188,8 @@ class VictimEviction:
             return True
         rules = self._preemptions.rules_of(self._uid)
         recorded = await shared.record.write(rules, pod, attempt.relied_on)
-        attempt.recorded = rules.eviction_limits if recorded is RecordOutcome.YES else None
-        await asyncio.sleep(_RETRY_AFTER if recorded is RecordOutcome.NO else 0.0)
+        attempt.recorded = rules.eviction_limits if recorded is RecordOutcome.RECORDED else None
+        await asyncio.sleep(_RETRY_AFTER if recorded is RecordOutcome.NOT_RECORDED else 0.0)
         return recorded is not RecordOutcome.OVER_LIMIT
 
     def _forbidden(self, pod: Pod) -> str:

@@ -91,5 +91,5 @@ def review_locks(engine: Engine, pods: Mapping[str, Pod], now: datetime) -> Mapp
 def _waits_for_plugin(engine: Engine, pod: Pod) -> bool:
     """Tell whether a pod is served in turn, and its node side has not yet done what it does at the pod's start."""
     side = engine.dialects.node_side
-    is_served = pod.started or side.has_answered(pod.annotations)
-    return not is_served and side.serializes(engine.algorithm.classes.claims(pod))
+    was_served = pod.started or side.has_answered(pod.annotations)
+    return not was_served and side.serializes(engine.algorithm.classes.claims(pod))

@@ -168,7 +168,7 @@ class Replica:
         self._relister = Relister(api, engine, self._observer, settings.sweep_interval, self._relisted)
         engine.storage.mark_unsynced()
         self._storage = StorageStreams(api, self._observer, self._relister.request_relist)
-        self._evictor = Evictor(context, timeout, self._binder.leave)
+        self._evictor = Evictor(context, timeout, self._binder.cancel_unsent)
         tracker = engine.policy_tracker
         self._policy_status = PolicyStatusWriter(
             context,

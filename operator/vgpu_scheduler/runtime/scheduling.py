@@ -142,7 +142,7 @@ class SchedulingLoop:
             elif decision.outcome is not Outcome.PLACED:
                 self._tell(decision)
                 continue
-            elif not self._binder.leave(uid) and self._engine.state.reservation(uid) is not None:
+            elif not self._binder.cancel_unsent(uid) and self._engine.state.reservation(uid) is not None:
                 self._engine.unreserve(uid, now)
                 self._on_withdrawn(uid)
             pod = self._engine.state.pod(uid)

@@ -126,7 +126,7 @@ FENCED_PODS = counter(
 EVICTIONS = counter(
     "vgpu_scheduler_evictions_total",
     "Evictions requested from the API server, by its answer.",
-    {"answer": ("evicted", "gone", "protected", "several budgets", "denied", "refused", "unknown")},
+    {"answer": ("evicted", "gone", "protected", "several_budgets", "denied", "refused", "unknown")},
 )
 OVERDUE_VICTIMS = gauge(
     "vgpu_scheduler_overdue_victims",

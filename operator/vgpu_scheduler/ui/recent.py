@@ -155,7 +155,7 @@ class RecentEvents:
 def _held(world: World, key: str) -> tuple[str, str] | None:
     """Return UID and node of a pod that holds card shares, or was placed by this scheduler; None otherwise."""
     pod = world.pods.get(key)
-    if pod is None or pod.terminal or not pod.node_name or not world.is_served(pod):
+    if pod is None or pod.terminal or not pod.node_name or not world.is_relevant(pod):
         return None
     return pod.uid, pod.node_name
 
@@ -178,7 +178,7 @@ def _put(told: dict[str, tuple[RecentEvent, ...]], name: str, events: tuple[Rece
 def _events_of_pod(world: World, key: str) -> tuple[RecentEvent, ...]:
     """Return the events in a pod's status, whatever their age; cached, so that times are parsed only once."""
     pod = world.pods.get(key)
-    if pod is None or not pod.node_name or not world.is_served(pod):
+    if pod is None or not pod.node_name or not world.is_relevant(pod):
         return ()
     status = world.written(pod).get("status")
     times = {

@@ -125,7 +125,7 @@ def waiting_page(
     """
     found: dict[str, list[Pod]] = {}
     for pod in world.pending.values():
-        if world.is_served(pod) and namespace in {"", pod.namespace} and visibility.sees(pod.namespace):
+        if world.is_relevant(pod) and namespace in {"", pod.namespace} and visibility.sees(pod.namespace):
             found.setdefault(_reason(pod), []).append(pod)
     places = places_in_queue(world)
     first = sorted(found.items(), key=lambda reason: (-len(reason[1]), reason[0]))

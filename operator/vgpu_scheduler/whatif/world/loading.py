@@ -391,6 +391,6 @@ class LoadedCluster:
                 for device in self.devices(node, dialect.name):
                     yield ListedDevice(node, dialect, device)
 
-    def is_served(self, pod: Pod) -> bool:
+    def is_relevant(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards, or names a scheduler of this world."""
         return pod.scheduler_name in self.engine.scheduler_names or bool(self.engine.dialects.owners(pod))
