@@ -130,3 +130,20 @@ def test_who_is_bound_meanwhile_costs_what_it_costs() -> None:
     found = evaluator.search(high, 0.0).preemption
     assert found is not None
     assert [victim.pod for victim in found.victims] == ["default/runs"]
+
+
+@pytest.mark.parametrize("others", [3, MOST_CANDIDATES, 40])
+def test_nodes_where_the_fewest_pods_can_be_victims_are_compared_first(others: int) -> None:
+    """On all of them evicting the lowest priority is enough; two pods on the last by name, six on the others."""
+    names = [f"a{number:02}" for number in range(others)] + ["z"]
+    fleet = Fleet([node(name, cards(name, 2), labels={"name": name}) for name in names])
+    for name in names:
+        pods = [f"{name}-{number}" for number in range(2 if name == "z" else 6)]
+        for each in pods:
+            amounts = asks(gpumem=2 * 8000 // len(pods))
+            fleet.come(each, 0, amounts, nodeSelector={"name": name})
+            fleet.decide()
+            assert fleet.node_of(each) == name
+    fleet.come("high", 5, asks(gpu=2, gpumem=7000))
+    fleet.decide()
+    assert victims(fleet, "high") == [("z-0", True), ("z-1", True)]

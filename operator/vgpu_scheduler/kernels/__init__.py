@@ -85,9 +85,9 @@ from vgpu_scheduler.kernels.victims import (
     PodRequests,
     SetScratch,
     cheapest_at_least,
-    latest_starts,
     subtract_costless,
     subtract_lower_priorities,
+    summarize_possible_victims,
     where_costless_suffice,
 )
 
@@ -180,7 +180,6 @@ __all__ = [
     "fit_shares",
     "fragmentation_nodes",
     "is_consistent",
-    "latest_starts",
     "link_scratch",
     "partition_mask",
     "price_scratch",
@@ -193,6 +192,7 @@ __all__ = [
     "stale_rows",
     "subtract_costless",
     "subtract_lower_priorities",
+    "summarize_possible_victims",
     "update_consistency",
     "where_costless_suffice",
 ]

@@ -289,10 +289,14 @@ def subtract_lower_priorities(
 
 
 @entry_kernel
-def latest_starts(
-    rows: NDArray[np.int64], priority: NDArray[np.int64], pods: PodRequests, into: NDArray[np.float64]
+def summarize_possible_victims(
+    rows: NDArray[np.int64],
+    priority: NDArray[np.int64],
+    pods: PodRequests,
+    latest: NDArray[np.float64],
+    number: NDArray[np.int64],
 ) -> None:
-    """Write the start of the youngest pod of a priority on each node.
+    """Write the start of the youngest pod of a priority on each node, and how many pods have at most that priority.
 
     Parameters
     ----------
@@ -302,11 +306,15 @@ def latest_starts(
         The priority for each row, shape (n,).
     pods
         The pods.
-    into
+    latest
         Receives the starts in the order of ``rows``, shape (n,); minus infinity where there is no such pod.
+    number
+        Receives the numbers of pods in the same order, shape (n,).
     """
     for i in range(rows.shape[0]):
-        into[i] = -np.inf
+        latest[i], number[i] = -np.inf, 0
         for pod in range(pods.first[rows[i]], pods.last[rows[i]]):
-            if pods.priority[pod] == priority[i] and pods.start[pod] > into[i]:
-                into[i] = pods.start[pod]
+            if pods.priority[pod] <= priority[i]:
+                number[i] += 1
+            if pods.priority[pod] == priority[i] and pods.start[pod] > latest[i]:
+                latest[i] = pods.start[pod]

@@ -34,10 +34,13 @@ class Candidates:
         By name of the candidate node.
     rejections
         Why other nodes that were tried are no candidates, by name.
+    is_complete
+        Whether no other node can cost less; False if so many were compared that the search stopped.
     """
 
     victims: Mapping[str, Victims]
     rejections: Mapping[str, Rejection]
+    is_complete: bool = True
 
     @property
     def best(self) -> list[Victims]:
@@ -56,7 +59,7 @@ class CheapestVictims(NamedTuple):
     victims
         None if no victims help.
     compared
-        The nodes that were tried: no other node costs less.
+        The nodes that were tried.
     over_limit
         The cheapest victims that are more than may be evicted now.
     """
@@ -67,7 +70,13 @@ class CheapestVictims(NamedTuple):
 
 
 class CandidateComparison:
-    """The cheapest victims so far."""
+    """The cheapest victims so far.
+
+    Attributes
+    ----------
+    is_complete
+        Whether no node was left out that may cost less.
+    """
 
     def __init__(
         self,
@@ -83,6 +92,7 @@ class CandidateComparison:
         self._cheapest: Victims | None = None
         self._victims: dict[str, Victims] = {}
         self._rejections: dict[str, Rejection] = {}
+        self.is_complete = True
 
     def is_beaten(self, least: Cost, node: str) -> bool:
         """Tell whether a node whose victims cost at least ``least`` cannot beat the best so far."""
@@ -121,7 +131,9 @@ class CandidateComparison:
 
     def best(self) -> CheapestVictims:
         """Return the cheapest victims."""
-        return CheapestVictims(self._cheapest, Candidates(self._victims, self._rejections), self._over_limit)
+        return CheapestVictims(
+            self._cheapest, Candidates(self._victims, self._rejections, self.is_complete), self._over_limit
+        )
 
 
 def _rank(found: Victims) -> tuple[Cost, tuple[int, ...], str]:

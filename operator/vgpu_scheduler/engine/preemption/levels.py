@@ -19,8 +19,8 @@ from vgpu_scheduler.engine.preemption.victims import Preemptor
 from vgpu_scheduler.kernels import (
     LOWEST_PRIORITY,
     NO_PRIORITY,
-    latest_starts,
     subtract_lower_priorities,
+    summarize_possible_victims,
     update_consistency,
 )
 from vgpu_scheduler.state import HostPorts, InUse, State
@@ -38,11 +38,14 @@ class LowestPriorities(NamedTuple):
         one victim has priority p. It is ``NO_PRIORITY`` where the room of pods that cost nothing suffices. Shape (m,).
     start
         When the youngest pod of that priority was started; shape (m,).
+    number
+        How many pods of at most that priority there are, and so at most how many victims; shape (m,).
     """
 
     rows: NDArray[np.int64]
     priority: NDArray[np.int64]
     start: NDArray[np.float64]
+    number: NDArray[np.int64]
 
 
 class PriorityLevels:
@@ -89,7 +92,8 @@ class PriorityLevels:
         if rows.size and self._requests.any_costless(rows):
             fits = self._fits(preemptor, rows, np.full(rows.shape[0], LOWEST_PRIORITY))
             enough = rows[fits]
-            yield LowestPriorities(enough, np.full(enough.shape[0], NO_PRIORITY), np.full(enough.shape[0], np.inf))
+            none = np.full(enough.shape[0], NO_PRIORITY)
+            yield LowestPriorities(enough, none, np.full(enough.shape[0], np.inf), np.zeros_like(enough))
             rows = rows[~fits]
         if not levels.size or not rows.size:
             return
@@ -110,9 +114,9 @@ class PriorityLevels:
         return self._found(rows, levels[highest])
 
     def _found(self, rows: NDArray[np.int64], priority: NDArray[np.int64]) -> LowestPriorities:
-        starts = np.empty(rows.shape[0])
-        latest_starts(rows, priority, self._requests.refresh(rows), starts)
-        return LowestPriorities(rows, priority, starts)
+        starts, numbers = np.empty(rows.shape[0]), np.empty(rows.shape[0], dtype=np.int64)
+        summarize_possible_victims(rows, priority, self._requests.refresh(rows), starts, numbers)
+        return LowestPriorities(rows, priority, starts, numbers)
 
     def any_lower(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which nodes have pods of lower priority; shape (n,)."""

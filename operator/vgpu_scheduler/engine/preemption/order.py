@@ -62,7 +62,10 @@ class SearchOrder:
         self._scratch: dict[int, SetScratch] = {}
 
     def by_level(self, preemptor: Preemptor, rows: NDArray[np.int64]) -> Iterator[tuple[Cost, str]]:
-        """Yield the nodes that may have victims with a lower bound of their cost, the cheapest first.
+        """Yield the nodes that may have victims with a lower bound of their cost.
+
+        The nodes where the lowest priorities suffice come first; of these, the nodes with the fewest pods up to that
+        priority, since fewer pods can be victims there.
 
         The second number of the cost is the priority up to which evicting all pods suffices, together with the pods
         that cost nothing, as far as only the node's own usage matters.
@@ -77,7 +80,8 @@ class SearchOrder:
         for row in held:
             yield _ANYTHING, nodes.name(row)  # the holds there may be open to the pod
         for found in self._levels.lowest(preemptor, rows[~np.isin(rows, held)] if held else rows):
-            for number in np.lexsort((nodes.name_order[found.rows], -found.start, found.priority)).tolist():
+            keys = (nodes.name_order[found.rows], -found.start, found.number, found.priority)
+            for number in np.lexsort(keys).tolist():
                 priority, start = int(found.priority[number]), float(found.start[number])
                 least = NOTHING if priority == NO_PRIORITY else (0, priority, priority - LOWEST_PRIORITY, 1, -start)
                 yield least, nodes.name(int(found.rows[number]))

@@ -29,6 +29,7 @@ from vgpu_scheduler.engine.preemption.victims import (
     ends_by_preemption,
     pods_of,
     reprieve,
+    without_start,
 )
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, Pod
@@ -128,8 +129,9 @@ class VictimSearch:
         """Search the victims of least cost; nodes that cannot cost less than the best so far are skipped.
 
         Where more than one card is short, the number of compared nodes is limited (:class:`.CandidateComparison`): the
-        nodes where the lowest priorities suffice come first, then by name. kube-scheduler compares a hundred, or a
-        tenth of all nodes. The same limit applies where no pod has to be evicted.
+        nodes where the lowest priorities suffice come first, and of these the nodes with the fewest such pods.
+        kube-scheduler compares a hundred, or a tenth of all nodes. The same limit applies where no pod has to be
+        evicted.
 
         Parameters
         ----------
@@ -141,17 +143,26 @@ class VictimSearch:
         (rejected, short), budgets = self.helpful_rows(preemptor, found), self._budgets()
         seen = CandidateComparison(budgets, self._within_limits, exceed=self._exceed)
         if preemptor.node.allocator is not None and preemptor.node.allocator.takes_one_card:
-            for least, node in islice(order.by_cards(preemptor, short), _MOST_LOOKED_AT):
+            for number, (least, node) in enumerate(order.by_cards(preemptor, short)):
                 if seen.is_beaten(least, node) or (seen.enough and seen.cost_nothing):
+                    break
+                if number == _MOST_LOOKED_AT:
+                    seen.is_complete = False
                     break
                 if node not in closed:
                     seen.take(node, self.on_node(preemptor, node, budgets))
             short = short[:0]
-        for least, node in islice(order.by_level(preemptor, np.concatenate([rejected, short])), _MOST_LOOKED_AT):
-            if seen.is_beaten(least, node) or seen.enough:
+        looked_at = 0
+        for least, node in order.by_level(preemptor, np.concatenate([rejected, short])):
+            if seen.is_beaten(without_start(least), node):
                 break
-            if node not in closed:
-                seen.take(node, self.on_node(preemptor, node, budgets, up_to=least[1]))
+            if node in closed or seen.is_beaten(least, node):
+                continue
+            if seen.enough or looked_at == _MOST_LOOKED_AT:
+                seen.is_complete = False
+                break
+            looked_at += 1
+            seen.take(node, self.on_node(preemptor, node, budgets, up_to=least[1]))
         return seen.best()
 
     def on_node(

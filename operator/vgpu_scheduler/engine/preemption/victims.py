@@ -220,6 +220,11 @@ def costs_nothing(pod: Pod, reservation: Reservation) -> bool:
     return pod.deleting or waits_to_be_bound(pod, reservation)
 
 
+def without_start(cost: Cost) -> Cost:
+    """Return a lower bound of all costs that differ from one in the start of the youngest victim alone."""
+    return (*cost[:4], -math.inf)
+
+
 def has_to_be_evicted(pod: Pod | None, reservation: Reservation | None) -> bool:
     """Tell whether a victim leaves only if it is evicted; not if it is gone."""
     return pod is not None and reservation is not None and not costs_nothing(pod, reservation)
