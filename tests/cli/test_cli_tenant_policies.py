@@ -21,6 +21,7 @@ from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.tenant_advice.tenant_policies import policy_remedies
 
 SHARE = f"{MEMORY}-percentage"
+AMOUNT = re.compile(r"ask (\d+) of (nvidia\.com/gpu\w+) ")
 ASK = re.compile(r"ask (\d+) of nvidia\.com/gpumem ")
 
 
@@ -230,3 +231,32 @@ def test_a_lower_limit_of_a_policy_that_may_not_be_read_is_reckoned_with(
     found = amounts_of(told(api, "p", frozenset({"ClusterVGPUPolicy"}) - {unread}))
     assert found
     assert all(caveat in each for each in found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_limit_of_memory_is_kept_with_the_one_that_is_exceeded(api: Api, seed: int) -> None:
+    """No card is denied because of it as long as the pod exceeds another: whoever keeps only that waits again."""
+    rng = np.random.default_rng(seed)
+    count, most, share = int(rng.integers(1, 3)), int(rng.integers(4, 30)), int(rng.integers(20, 80))
+    limits = {"memoryPerPod": f"{most}Gi", "devicesPerPod": 2, "coresPerPod": share}
+    own = {"kind": "VGPUPolicy", "metadata": {"name": "mine", "namespace": "team", "uid": "mine"}}
+    policies = [{**own, "spec": {"limits": limits}}]
+    cards, asked = node("a", 6, memory=40 * 1024), waiting("p")
+    asked["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(count)}}
+    where, message = goes_to(cards, *policies, asked)
+    assert not where
+    assert "coresPerPod" in message
+    assert "CardDeniedByPolicy" not in message
+    kept = copy.deepcopy(asked)
+    kept["status"]["conditions"] = waiting("p", message)["status"]["conditions"]
+    api.objects[:] = [*policies, kept]
+    remedies = explained(api, "p")["remedies"]
+    found = [{name: int(amount) for amount, name in AMOUNT.findall(each)} for each in remedies if "ask " in each]
+    assert found, remedies
+    for amounts in found:
+        changed = copy.deepcopy(asked)
+        limits_of_pod = {GPU: str(count)} | {name: str(amount) for name, amount in amounts.items()}
+        changed["spec"]["containers"][0]["resources"] = {"limits": limits_of_pod}
+        assert goes_to(cards, *policies, changed)[0] == "a", amounts
+    raised = next(each for each in remedies if "coresPerPod" in each and "raised" in each)
+    assert "limits the memory of a pod, and denies larger cards" in raised

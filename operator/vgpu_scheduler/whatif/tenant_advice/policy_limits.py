@@ -23,20 +23,28 @@ from vgpu_scheduler.whatif.tenant_advice.quotas import ON_A_NODE, QuotasOfPod
 def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) -> Iterator[Advice]:
     """Yield the largest amounts that all exceeded policy limits allow, and the proposal to raise these limits.
 
-    For a limit, an unspecified amount counts as that of the whole cards.
+    For a limit, an unspecified amount counts as that of the whole cards. A limit of memory that is exceeded on larger
+    cards alone is kept, too: it is no reason until the pod keeps the others.
     """
     exceeded = ExceededLimit.found_in(message)
     needs = [_need_of_limit(asked, field, to_int(most), _limit_text(field, of, most)) for field, of, most in exceeded]
     if exceeded:
+        fields = {field for field, _, _ in exceeded}
+        memory = None if fields & {LimitField.MEMORY, LimitField.DEVICES} else memory_limit_of(asked)
+        why = ""
+        if memory is not None:
+            why = denies_larger_cards(memory)
+            needs.append(_need_of_limit(asked, LimitField.MEMORY, memory.most, ""))
         devices = [to_int(most) for field, _, most in exceeded if field == LimitField.DEVICES]
         if devices and _fewest_devices(asked) > min(devices):
             yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
         else:
             hidden = _of_hidden_limits(asked) if asked.corrected else ()  # the scheduler names the lowest limits
             for way in quotas.met_with(needs):
-                yield tuple(each if each.steps is None else replace(each, most=(*each.most, *hidden)) for each in way)
+                bounded = (each if each.steps is None else replace(each, most=(*each.most, *hidden)) for each in way)
+                yield tuple(_bounded(asked, each, (), why) for each in bounded)
         raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
-        yield from quotas.raised_beside([do(f"have {raised}")])
+        yield from quotas.raised_beside([(Action(f"have {raised}", why=why),)])
 
 
 def memory_limit_of(asked: PodRequest) -> UpperBound | None:
