@@ -10,9 +10,10 @@ from tests.cli.live_cluster import Api, run
 from tests.cli.tenant_view import decided
 from tests.cli.tenant_view import told as as_told
 from tests.cli.test_cli_tenant_quotas import held, quota
+from tests.cli.test_cli_tenants import waiting
 from tests.whatif.test_whatif_condition_others import told_of
 from tests.whatif.test_whatif_condition_remedies import answer
-from tests.whatif.test_whatif_remedies import node, pod, world_of
+from tests.whatif.test_whatif_remedies import node, pod, running, world_of
 
 from vgpu_scheduler.engine import QuotaReport
 from vgpu_scheduler.predicates import reasons as filters
@@ -258,3 +259,26 @@ def test_quotas_of_other_vendors_are_not_told(api: Api, seed: int) -> None:
         assert "of limits.nvidia.com/gpumem" in text
         assert "of limits.nvidia.com/gpucores" in text
         assert not any(name in line for name in OF_OTHERS for line in (*remedies, *text.splitlines()))
+
+
+@pytest.mark.parametrize("other_has_it", [False, True])
+@pytest.mark.parametrize("on_host", ["kubernetes.io/hostname", "zone"])
+def test_an_anti_affinity_that_the_other_pod_has_too_need_not_be_left_out(
+    api: Api, on_host: str, *, other_has_it: bool
+) -> None:
+    away = {"labelSelector": {"matchLabels": {"app": "anti"}}, "topologyKey": on_host}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
+    there, asked = running("there", "a", "GPU-a-0", 1000), waiting("p")
+    for each in (there, asked):
+        each["metadata"] |= {"namespace": "team", "labels": {"app": "anti"}}
+    asked["spec"]["affinity"] = affinity
+    if other_has_it:
+        there["spec"]["affinity"] = affinity
+    host = node("a", 2)
+    host["metadata"]["labels"] = {on_host: "here"}
+    api.objects[:] = [host, there, asked]
+    assert not decided(api, "p")
+    advice = as_told(api, "p", frozenset({"pods"}))
+    assert any("leave out its pod anti-affinity" in each for each in advice) != other_has_it
+    del asked["spec"]["affinity"]
+    assert bool(decided(api, "p")) != other_has_it

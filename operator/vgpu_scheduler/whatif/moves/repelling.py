@@ -25,7 +25,7 @@ def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
         return {}
     domains: dict[tuple[str, str], list[Pod]] = {}
     for each in sorted(world.bound.values(), key=lambda each: (each.priority, each.key)):
-        keys = {*_repelled(world, pod, each), *_repelled(world, each, pod), *_counting(pod, each)}
+        keys = {*repelled_topologies(world, pod, each), *repelled_topologies(world, each, pod), *_counting(pod, each)}
         for key, value in _labels(world, each.node_name).items() if keys and each.uid != pod.uid else ():
             if key in keys:
                 domains.setdefault((key, value), []).append(each)
@@ -38,8 +38,14 @@ def repelling_pods(world: World, pod: Pod) -> dict[str, list[Pod]]:
     return found
 
 
-def _repelled(world: World, pod: Pod, other: Pod) -> Iterator[str]:
-    """Yield the topology keys of a pod's required anti-affinity terms that select another pod."""
+def repelled_topologies(world: World, pod: Pod, other: Pod) -> Iterator[str]:
+    """Yield the topology keys of a pod's required anti-affinity terms that select another pod.
+
+    Parameters
+    ----------
+    pod
+        The pod with the terms.
+    """
     if not pod.spec.required_pod_anti_affinity:
         return
     labels = world.engine.state.interpod.namespaces.get(other.namespace)

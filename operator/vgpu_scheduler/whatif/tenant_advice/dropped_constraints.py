@@ -13,17 +13,19 @@ from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.constraints import HOST_PORT, Constraint
 from vgpu_scheduler.whatif.advice.dropping import drop, droppable_constraints
 from vgpu_scheduler.whatif.advice.remedy import Advice
+from vgpu_scheduler.whatif.moves.repelling import repelled_topologies
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD, MODEL_WORD
 from vgpu_scheduler.whatif.tenant_advice.less_than_quotas import unknown_on_other_cards
 from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
 from vgpu_scheduler.whatif.tenant_advice.policy_limits import denies_larger_cards, memory_limit_of
 from vgpu_scheduler.whatif.tenant_advice.quotas import QuotasOfPod
 
+_ANTI_AFFINITY: Final = "affinity.podAntiAffinity"
 _KEEPS_FROM_NODES: Final = {
     "nodeSelector": (filters.AFFINITY,),
     "affinity.nodeAffinity": (filters.AFFINITY, filters.NOT_NAMED, filters.AFFINITY_CONFLICT),
     "affinity.podAffinity": (filters.INTER_POD_AFFINITY,),
-    "affinity.podAntiAffinity": (filters.INTER_POD_ANTI_AFFINITY,),
+    _ANTI_AFFINITY: (filters.INTER_POD_ANTI_AFFINITY,),
     "topologySpreadConstraints": (filters.SPREAD, filters.SPREAD_LABEL),
     HOST_PORT: (filters.PORTS,),
 }
@@ -73,6 +75,8 @@ def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint
     mutex_counts = CardReason.ExclusiveDeviceAllocateConflict.text in message
     words = [word for reason, names in _KEEPS_FROM_CARDS.items() if reason.text in message for word in names]
     for constraint in droppable_constraints(asked.world, asked.written, asked.is_let_in):
+        if constraint.name == _ANTI_AFFINITY and _is_mutual(asked):
+            continue
         if constraint.name == OVERRIDES["devicePolicy"]:
             if mutex_counts and MUTEX in asked.written["metadata"]["annotations"][constraint.name]:
                 yield constraint
@@ -85,3 +89,11 @@ def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint
         )
         if concerned:
             yield constraint
+
+
+def _is_mutual(asked: PodRequest) -> bool:
+    """Tell whether all seen pods that a pod's anti-affinity selects keep it away by their own, too."""
+    world = asked.world
+    pod = world.pod(asked.written, again=True)
+    selected = [each for each in world.bound.values() if any(repelled_topologies(world, pod, each))]
+    return bool(selected) and all(any(repelled_topologies(world, each, pod)) for each in selected)
