@@ -172,7 +172,7 @@ class Bench:
             del body["metadata"][key]
         del body["status"]
         body["spec"]["containers"][0]["image"] = "example"
-        answer = await self.call("POST", PODS, body)
+        answer = await self.call("POST", f"/api/v1/namespaces/{body['metadata']['namespace']}/pods", body)
         assert answer.ok, answer.message
         return decode_pod(answer.body)
 

@@ -61,6 +61,7 @@ async def test_a_pod_is_not_told_the_names_of_overdue_pods_of_other_namespaces(m
         b.clock.seconds = 30.0 + 31.0
         text = "pod uid-low on node n has not ended within its grace period"
         await b.until(lambda: ("VictimOverdue", text) in b.eviction_api.events)
+        assert ("Preempted", "Preempted by pod uid-high on node n") in b.eviction_api.events
 
 
 async def test_a_missing_right_is_told_and_tried_again_when_it_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ async def test_an_eviction_whose_answer_is_lost_is_told_and_counted_once_its_vic
 
         b.eviction_api.on_write = carried_out
         b.preempts()
-        told = ("Preempted", "Preempted by pod uid-high on node n")
+        told = ("Preempted", "Preempted by pod default/high on node n")
         await b.until(lambda: told in b.eviction_api.events)
         await some_looks()
         assert b.eviction_api.wrote.count("POST low/eviction") == 1

@@ -117,24 +117,42 @@ async def test_who_fits_nowhere_else_is_told_once_and_keeps_its_place(tmp_path: 
         await b.until(lambda: [(HookPoint.BOUND, name) in b.steps for name in ("head", "next")] == [True, True])
 
 
-async def _message_of(b: Bench, count: int) -> bool:
-    return len(await told(b)) == count
+async def test_who_waits_is_not_told_the_name_of_a_pod_of_another_namespace(tmp_path: Path) -> None:
+    async with bench(tmp_path, node_side_timeout=60.0) as b:
+        await b.occupy("node-a")
+        await b.call("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await b.create("theirs", asks(1, 3000), namespace="team", nodeSelector=ON_A)
+        await b.learn()
+        b.watch()
+        assert b.submit() == 1
+        await some_looks(b)
+        b.clock.ahead += 11.0
+        await b.until(lambda: _message_of(b, 1))
+        uid = (await b.read("occupant"))["metadata"]["uid"]
+        assert await told(b) == [f"waits for its turn on node node-a: its device lock is held by pod {uid}"]
 
 
-async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace", ["default", "team"])
+async def test_who_waits_behind_a_pod_of_ours_is_told_whom_the_plugin_does_not_answer(
+    tmp_path: Path, namespace: str
+) -> None:
     async with bench(tmp_path, node_side_timeout=60.0) as b:
         await b.nodes.start()
-        await b.create("silent", nodeSelector=ON_A, annotations={BEHAVIOUR: "never"})
-        await b.create("stays", nodeSelector=ON_A)
+        await b.call("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+        silent = await b.create("silent", nodeSelector=ON_A, annotations={BEHAVIOUR: "never"})
+        await b.create("stays", namespace=namespace, nodeSelector=ON_A)
         await b.learn()
         b.watch()
         assert b.submit() == 2
         await b.until(lambda: (HookPoint.REPORTED, "silent") in b.steps)
         b.clock.ahead += 11.0
         await b.until(lambda: _message_of(b, 1))
-        assert await told(b) == [
-            "waits for its turn on node node-a: its device plugin does not answer pod default/silent"
-        ]
+        named = "default/silent" if namespace == "default" else silent.uid
+        assert await told(b) == [f"waits for its turn on node node-a: its device plugin does not answer pod {named}"]
+
+
+async def _message_of(b: Bench, count: int) -> bool:
+    return len(await told(b)) == count
 
 
 async def test_a_pod_whose_binding_was_sent_is_not_decided_anew(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from tests.engine.test_engine_interpod import decide
 
 from vgpu_scheduler.model import Outcome
 
-NAMED = " Cards are closed because it is not known which of them these pods use: default/lost on node a."
+CLOSED = " Cards are closed because it is not known which of them these pods use:"
+NAMED = f"{CLOSED} default/lost on node a."
 
 
 def waits(*bound: object, **more: object) -> str:
@@ -22,6 +23,11 @@ def waits(*bound: object, **more: object) -> str:
 
 def test_who_waits_is_told_because_of_whom() -> None:
     assert waits() == f"0/1 nodes are available: 1 CardInsufficientMemory.{NAMED}"
+
+
+def test_pods_of_other_namespaces_are_not_named() -> None:
+    told = waits(namespace="team")
+    assert told == f"0/1 nodes are available: 1 CardInsufficientMemory.{CLOSED} uid-lost on node a."
 
 
 def test_nobody_is_blamed_without_whom_there_would_be_no_room_either() -> None:

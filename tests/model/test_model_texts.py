@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_scheduler.model import MESSAGE, QUOTED, InputError, cut, internal_error, quoted
+from vgpu_scheduler.model import MESSAGE, QUOTED, InputError, cut, internal_error, quoted, shown_pod, worded_pod
 
 
 @given(st.text(), st.integers(0, 60))
@@ -43,3 +43,14 @@ def test_errors_about_what_somebody_wrote_are_no_longer_than_events() -> None:
     assert len(str(InputError("é" * 5000)).encode()) in range(MESSAGE - 4, MESSAGE + 1)
     assert len(internal_error(KeyError("x" * 5000))) == MESSAGE
     assert internal_error(KeyError("x")) == "internal error: KeyError('x')"
+
+
+@pytest.mark.parametrize(
+    ("reader", "uid", "shown"),
+    [("a", "u", "pod a/p"), ("a", "", "pod a/p"), ("", "u", "pod a/p"), ("b", "u", "pod u"), ("b", "", "another pod")],
+)
+def test_the_name_of_a_pod_is_for_readers_of_its_namespace_and_of_the_whole_cluster(
+    reader: str, uid: str, shown: str
+) -> None:
+    assert worded_pod(reader, "a/p", uid) == shown
+    assert shown_pod(reader, "a/p", uid) == (uid if reader == "b" else "a/p")

@@ -17,6 +17,7 @@ from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import shown_pod
 from vgpu_scheduler.policy import (
     EvictionLimit,
     PolicyKey,
@@ -158,9 +159,7 @@ class EvictionRecord:
     async def _write_in(self, key: PolicyKey, limit: int, victim: Pod, entry: _Entry) -> RecordOutcome:
         now = self._context.clock.now().replace(microsecond=0)  # the precision of the record
         _, namespace, _ = key
-        # Readers of a namespaced policy may have no access to other namespaces: their pods are named by UID alone.
-        named = victim.uid if namespace and namespace != victim.namespace else victim.key
-        eviction = RecordedEviction(now, named, victim.uid, victim.node_name)
+        eviction = RecordedEviction(now, shown_pod(namespace, victim.key, victim.uid), victim.uid, victim.node_name)
 
         def with_it(status: object) -> dict[str, Any] | RecordOutcome:
             recent = recent_evictions(status, now)

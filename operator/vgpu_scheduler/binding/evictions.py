@@ -17,7 +17,7 @@ from vgpu_scheduler.binding.eviction_rights import DELETE, EVICT, MARK, Eviction
 from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.kube import Pod, rfc3339
-from vgpu_scheduler.model import Preemption
+from vgpu_scheduler.model import Preemption, worded_pod
 from vgpu_scheduler.policy import DisruptionBudgetMode
 from vgpu_scheduler.telemetry import KeyedMessage
 
@@ -168,7 +168,9 @@ class EvictionSender:
     def tell(self, uid: str, victim: Pod, preemption: Preemption) -> None:
         """Record that a victim was evicted for a pod, and report it."""
         self._preemptions.evicted(victim.uid)
-        self._context.reporter.preempted(victim, uid, preemption.node)
+        preemptor = self._context.engine.state.pod(uid)
+        whom = worded_pod(victim.namespace, preemptor.key if preemptor else "", uid)
+        self._context.reporter.preempted(victim, whom, preemption.node)
         log.info(KeyedMessage("Preempted pod", pod=victim.key, node=preemption.node, preemptor=uid))
 
     async def _delete(self, pod: Pod, is_allowed: Callable[[], bool]) -> EvictionResult | None:

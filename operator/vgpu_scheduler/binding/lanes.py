@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from vgpu_scheduler.apiclient import TaskSet, wait_for_event
@@ -206,7 +206,7 @@ class BindLanes:
     def _is_slow(self, lane: Lane, now: float) -> bool:
         return lane.current is not None and now - lane.since >= self._options.slow_after
 
-    def check_waiting(self, node: str, why: str) -> None:
+    def check_waiting(self, node: str, why: Callable[[str], str]) -> None:
         """Look after the pods that wait at a node while the current turn goes on.
 
         Pods that have waited too long are unreserved. Once the node is slow, pods whose Binding was not sent move to
@@ -215,7 +215,7 @@ class BindLanes:
         Parameters
         ----------
         why
-            Why the current turn does not end.
+            Returns why the current turn does not end, in words for those who read of it in a namespace.
         """
         self._expire(node)
         lane, now = self._lanes[node], self._clock.monotonic()
@@ -261,11 +261,12 @@ class BindLanes:
         self._binder.submit(decision, nodes_left=nodes_left)
         return True
 
-    def _tell_why(self, item: BindTask, why: str) -> None:
+    def _tell_why(self, item: BindTask, why: Callable[[str], str]) -> None:
         """Report on a pod why its turn does not come."""
         pod = self._engine.state.pod(item.uid)
         if pod is not None and not self.stopping:
-            self._reporter.warning(pod, f"waits for its turn on node {item.node}: {why}", EventReason.WAITING_FOR_NODE)
+            text = f"waits for its turn on node {item.node}: {why(pod.namespace)}"
+            self._reporter.warning(pod, text, EventReason.WAITING_FOR_NODE)
 
     def note_progress(self, node: str) -> None:
         """Note that the pod whose turn it is has got what it waited for, so that the node is not slow."""

@@ -17,7 +17,7 @@ from vgpu_scheduler.binding.writes import LockChange, TokenPatch, release_operat
 from vgpu_scheduler.dialects import NodeLock, NodeSide
 from vgpu_scheduler.engine import FoundLock, LockStatus, TakenLock, find_lock, taker_of
 from vgpu_scheduler.kube import DecodeError, Node, Pod, decode_pod
-from vgpu_scheduler.model import LAST_ALLOCATED
+from vgpu_scheduler.model import LAST_ALLOCATED, worded_pod
 
 log = logging.getLogger(__name__)
 
@@ -221,13 +221,14 @@ class NodeLocker:
     def _node_side(self) -> NodeSide:
         return self.context.engine.dialects.node_side
 
-    def who_holds(self, node: str, kind: NodeLock | None) -> str:
-        """Describe the holder of a lock of a node, for messages."""
+    def who_holds(self, node: str, kind: NodeLock | None, reader: str) -> str:
+        """Describe the holder of a lock of a node, for messages in a namespace."""
         found = None if kind is None else self.find(node, kind)
         if found is None or found.parsed is None:
             return "its device lock cannot be taken"
         owner = found.parsed
-        return f"its device lock is held by {f'pod {owner.namespace}/{owner.name}' if owner.name else 'another pod'}"
+        pod = self.context.engine.state.find(owner.namespace, owner.name)
+        return f"its device lock is held by {worded_pod(reader, owner.owner, pod.uid if pod else '')}"
 
     async def refresh(self, node: str) -> None:
         """Read a node from the API server, so that the state has its current lock."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.engine import GIVEN_UP_AFTER, OVERDUE_AFTER
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import EventReason, Victim
+from vgpu_scheduler.model import EventReason, Victim, worded_pod
 
 
 class OverdueVictims:
@@ -50,7 +50,6 @@ class OverdueVictims:
         self._known = {uid for uid in self._known if (pod := self._state.pod(uid)) is not None and not pod.terminal}
 
     def _tell(self, waiting: Pod, victim: Pod) -> None:
-        # Readers of a pod's events may have no access to other namespaces.
-        named = victim.key if victim.namespace == waiting.namespace else victim.uid
-        text = f"pod {named} on node {victim.node_name} has not ended within its grace period"
+        whom = worded_pod(waiting.namespace, victim.key, victim.uid)
+        text = f"{whom} on node {victim.node_name} has not ended within its grace period"
         self._context.reporter.warning(waiting, text, EventReason.VICTIM_OVERDUE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
@@ -18,6 +20,7 @@ from vgpu_scheduler.engine import (
     TakenLock,
 )
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.model import worded_pod
 from vgpu_scheduler.state import Phase
 
 
@@ -70,7 +73,7 @@ class PluginTurn:
             if self._clock.monotonic() >= deadline:
                 self._close(item.node, ClosedByPod(self._why_it_waits(other, item.node), other.uid))
                 return False
-            self._lanes.check_waiting(item.node, f"pod {other.key} there has not been served by its device plugin")
+            self._lanes.check_waiting(item.node, partial(_not_served, other))
             await self._lanes.wait(item.node)
         return False
 
@@ -113,7 +116,7 @@ class PluginTurn:
             if taken is not None:
                 self._lanes.note_progress(item.node)
                 return taken
-            self._lanes.check_waiting(item.node, self._locker.who_holds(item.node, kind))
+            self._lanes.check_waiting(item.node, partial(self._locker.who_holds, item.node, kind))
             # If the node changed while the holder was read, try again at once.
             if held and self._engine.state.node(item.node) is node:
                 await self._lanes.wait(item.node)
@@ -135,7 +138,7 @@ class PluginTurn:
                 pod = self._engine.state.pod(item.uid)
                 if pod is None or self._locker.has_answered(pod):
                     return  # the lock is orphaned; the next pod that needs it replaces it
-            self._lanes.check_waiting(node, f"its device plugin does not answer pod {item.decision.pod}")
+            self._lanes.check_waiting(node, partial(_not_answered, item))
             if self._clock.monotonic() - began > self._options.node_side_timeout:
                 self._report_silence(item.uid, node)
                 if lock is None:
@@ -165,3 +168,13 @@ class PluginTurn:
         if pod:
             waited = f"{self._options.node_side_timeout:.0f} s"
             self._reporter.binding_failed(pod, f"the device plugin of node {node} has not answered for {waited}")
+
+
+def _not_served(other: Pod, reader: str) -> str:
+    """Say for messages in a namespace that a pod of the node has not been served."""
+    return f"{worded_pod(reader, other.key, other.uid)} there has not been served by its device plugin"
+
+
+def _not_answered(item: BindTask, reader: str) -> str:
+    """Say for messages in a namespace that a pod whose turn it is has not been answered."""
+    return f"its device plugin does not answer {worded_pod(reader, item.decision.pod, item.uid)}"

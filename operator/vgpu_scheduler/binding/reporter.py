@@ -205,8 +205,14 @@ class Reporter:
 
     @guarded
     def preempted(self, victim: Pod, preemptor: str, node: str) -> None:
-        """Report that a pod is preempted; the event names the preemptor by UID only, as it may be another team's."""
-        note, now = f"Preempted by pod {preemptor} on node {node}", self._clock.now()
+        """Report that a pod is preempted.
+
+        Parameters
+        ----------
+        preemptor
+            The pod that gets its room, in words for readers of the victim's namespace.
+        """
+        note, now = f"Preempted by {preemptor} on node {node}", self._clock.now()
         self._put_event(
             Occurrences(Event(_about(victim), "Normal", EventReason.PREEMPTED, "Preempting", note), now, now)
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from vgpu_scheduler.engine.algorithm import SchedulingAlgorithm
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NearMiss
+from vgpu_scheduler.model import NearMiss, worded_pod
 from vgpu_scheduler.state import Hold
 
 _MOST_NODES: Final = 16
@@ -53,5 +53,5 @@ def _fits_without(algorithm: SchedulingAlgorithm, pod: Pod, node: str) -> bool:
 
 def for_whom(holds: Sequence[Hold], namespace: str) -> str:
     """Name the pod for which room is kept to readers of one namespace, or say that it is another one's."""
-    mine = [hold.reservation.pod for hold in holds if hold.reservation.namespace == namespace]
-    return f"pod {mine[0]}" if mine else "another pod"
+    mine = [hold for hold in holds if hold.reservation.namespace == namespace]
+    return worded_pod(namespace, (mine or holds)[0].reservation.pod)

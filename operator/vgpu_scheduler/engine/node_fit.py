@@ -13,7 +13,7 @@ from vgpu_scheduler.engine.closures import ClosureCause
 from vgpu_scheduler.engine.equivalence import ClusterPart, NodePart, RefusedClass, SchedulableClass
 from vgpu_scheduler.engine.equivalence_classes import EquivalenceClasses
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Placement, Usage
+from vgpu_scheduler.model import Placement, Usage, shown_pod
 from vgpu_scheduler.predicates import volume_plan
 from vgpu_scheduler.state import InUse, Phase, Reservation
 
@@ -204,7 +204,7 @@ _NAMED: Final = 3
 
 
 def pods_on_unknown_cards(node_fit: NodeFit, pod: Pod, part: NodePart, rows: NDArray[np.int64]) -> str:
-    """Name pods on closed cards without which a pod would fit, in a sentence; empty if there are none.
+    """Name pods on closed cards without which a pod would fit, in a sentence for its readers; empty if there are none.
 
     Parameters
     ----------
@@ -223,5 +223,5 @@ def pods_on_unknown_cards(node_fit: NodeFit, pod: Pod, part: NodePart, rows: NDA
         for reservation in suspects
         if node_fit.fits_without(pod, reservation.node, [reservation.uid]) is not None
     ][:_NAMED]
-    named = ", ".join(f"{reservation.pod} on node {reservation.node}" for reservation in guilty)
+    named = ", ".join(f"{shown_pod(pod.namespace, each.pod, each.uid)} on node {each.node}" for each in guilty)
     return f" Cards are closed because it is not known which of them these pods use: {named}." if named else ""

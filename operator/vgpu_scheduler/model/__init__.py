@@ -95,7 +95,9 @@ from vgpu_scheduler.model.texts import (
     namespaced_name,
     path_of,
     quoted,
+    shown_pod,
     validation_message,
+    worded_pod,
 )
 from vgpu_scheduler.model.token_bucket import TokenBucket
 
@@ -191,6 +193,8 @@ __all__ = [
     "policy_words",
     "quoted",
     "rounded_duration",
+    "shown_pod",
     "validation_message",
     "vendors_of",
+    "worded_pod",
 ]

@@ -64,6 +64,25 @@ def namespaced_name(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+def shown_pod(reader: str, key: str, uid: str) -> str:
+    """Name a pod to those who read of it in a namespace: its UID if it is in another one, whose names they may not see.
+
+    Parameters
+    ----------
+    reader
+        The namespace; empty for readers of the whole cluster.
+    key
+        ``namespace/name`` of the pod.
+    """
+    return key if reader in {"", key.partition("/")[0]} else uid
+
+
+def worded_pod(reader: str, key: str, uid: str = "") -> str:
+    """Return "pod" and what :func:`shown_pod` returns; "another pod" if that is a UID that is unknown or of no use."""
+    shown = shown_pod(reader, key, uid)
+    return f"pod {shown}" if shown else "another pod"
+
+
 def internal_error(error: Exception) -> str:
     """Return the message for an internal error; it may quote user input."""
     return cut(f"internal error: {error!r}", MESSAGE)
