@@ -21,6 +21,7 @@ from vgpu_scheduler.telemetry.catalogue import METRICS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SIZE = 16384
+TWO_HOURS_AGO = "2026-03-01T10:00:00Z"
 
 
 def held(name: str, where: int, card: int, hours: float, memory: int, cores: int, namespace: str) -> dict[str, Any]:
@@ -61,6 +62,23 @@ def test_running_pods_count_since_they_started_and_no_longer_than_asked(seed: in
     for namespace, sums in expected.items():
         assert told[namespace] == pytest.approx(sums, abs=2e-3)
     assert "those that have ended are only in Prometheus" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "hours"),
+    [
+        ({}, 0.0),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": TWO_HOURS_AGO}]}, 0.0),
+        ({"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": TWO_HOURS_AGO}]}, 2.0),
+        ({"startTime": TWO_HOURS_AGO}, 2.0),
+    ],
+    ids=["not taken up", "not bound by its status", "bound", "started"],
+)
+def test_a_pod_holds_its_cards_from_its_binding_on(status: dict[str, Any], hours: float, tmp_path: Path) -> None:
+    pod = held("a", 0, 0, 0, SIZE, 100, "team")
+    pod["status"] = {"phase": "Pending", **status}
+    result = run("usage", "-o", "json", "--cluster", snapshot([node("n0", cards=2), pod], tmp_path))
+    assert [row["cardHours"] for row in json.loads(result.stdout)] == [hours]
 
 
 def test_the_table_has_the_greatest_first_and_a_sum(tmp_path: Path) -> None:

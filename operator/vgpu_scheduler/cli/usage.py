@@ -20,7 +20,7 @@ from vgpu_scheduler.whatif import HeldHours, hours_of_running_pods, summed_by_na
 _HOUR: Final = 3600.0
 _DAY: Final = 24 * 3600
 _RUN_NOW: Final = (
-    "this is what the pods that run now have held since they started; those that have ended are only in Prometheus"
+    "this is what the pods that run now have held since they were bound; those that have ended are only in Prometheus"
 )
 _NOT_SEEN: Final = (
     ". A page (--ui ADDRESS) shows the usage of the namespaces whose pods you may list, and Prometheus "

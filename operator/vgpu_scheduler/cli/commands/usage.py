@@ -31,7 +31,7 @@ def usage(**options: Any) -> None:
     GIB-HOURS are GiB of the cards' memory times hours. CARD-HOURS are cards times hours: a pod's share of a card is the
     largest of its shares of slots, memory and compute, and the shares on one card never add up to more than the card.
     With --prometheus, the values come from the scheduler's counters. Without it, they cover what the running pods have
-    held since they started, and no pods that have ended. With --ui, they are the page's totals of the last day, for the
-    namespaces whose pods you may list.
+    held since they were bound, and no pods that have ended. With --ui, they are the page's totals of the last day, for
+    the namespaces whose pods you may list.
     """
     run_module("usage", **options)

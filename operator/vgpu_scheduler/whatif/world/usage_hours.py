@@ -1,4 +1,4 @@
-"""GiB-hours and card-hours of running pods, computed from their start times alone, without metering."""
+"""GiB-hours and card-hours of running pods, computed from when they were bound alone, without metering."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.engine import PARTS, cards_held
-from vgpu_scheduler.kube import Pod, parse_time
+from vgpu_scheduler.kube import Pod, bound_at
 from vgpu_scheduler.model import GIB
 from vgpu_scheduler.whatif.world.world import World
 
@@ -45,7 +45,7 @@ class HeldHours(NamedTuple):
 
 
 def hours_of_running_pods(world: World, now: datetime, most_hours: float) -> list[HeldHours]:
-    """Return the hours of all running pods with cards since they started, by namespace and model.
+    """Return the hours of all running pods with cards since they were bound, by namespace and model.
 
     Parameters
     ----------
@@ -59,18 +59,16 @@ def hours_of_running_pods(world: World, now: datetime, most_hours: float) -> lis
     for row in state.nodes.rows().tolist():
         for held, model, memory, part in cards_held(state, world.engine.dialects, row):
             pod = world.bound.get(held.uid)
-            hours = min(_hours_since_start(world, pod, now), most_hours) if pod is not None else 0.0
+            hours = min(_hours_since_binding(world, pod, now), most_hours) if pod is not None else 0.0
             found = sums[held.namespace, model]
             found[0] += memory / GIB * hours
             found[1] += part / PARTS * hours
     return [HeldHours(*key, *found) for key, found in sorted(sums.items())]
 
 
-def _hours_since_start(world: World, pod: Pod, now: datetime) -> float:
-    """Return for how long a pod has held its cards, from its start time or else its creation time."""
-    written = world.written(pod)
-    status, metadata = written.get("status") or {}, written.get("metadata") or {}
-    began = parse_time(status.get("startTime")) or parse_time(metadata.get("creationTimestamp"))
+def _hours_since_binding(world: World, pod: Pod, now: datetime) -> float:
+    """Return for how long a pod has held its cards; 0 if its status does not say when it was bound."""
+    began = bound_at(world.written(pod).get("status"))
     return max((now - began).total_seconds(), 0.0) / _HOUR if began is not None else 0.0
 
 
