@@ -178,6 +178,32 @@ def test_lists_are_taken_apart_in_an_order_that_makes_sense() -> None:
     assert [obj["kind"] for obj in flatten([nested])] == ["PriorityClass", "ClusterVGPUPolicy", "Node", "Pod"]
 
 
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_namespace_is_the_default_one(empty: str | None) -> None:
+    def unnamed(obj: dict[str, Any]) -> dict[str, Any]:
+        return {**obj, "metadata": {**obj["metadata"], "namespace": empty}}
+
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"requests.nvidia.com/gpu": "9"}}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {}}
+    made = world(NODE, *map(unnamed, (PLACED, quota, claim)))
+    assert not made.problems
+    key = f"default/{PLACED['metadata']['name']}"
+    assert key in made.pods
+    assert made.pod(unnamed(asked())).namespace == "default"
+    assert [each["metadata"]["name"] for each in made.quotas_of("default")] == ["q"]
+    assert "default/c" in made.engine.state.volumes.objects.claims
+    for each in flatten([unnamed(workload("Deployment", 1))]):
+        (pod,) = pods_of(each)
+        assert made.pod(pod).namespace == "default"
+
+
+@pytest.mark.parametrize("namespace", ["", None, "elsewhere"])
+def test_the_pods_of_a_workload_are_in_its_namespace_whatever_its_template_says(namespace: str | None) -> None:
+    deployment = workload("Deployment", 1, namespace="team")
+    deployment["spec"]["template"]["metadata"]["namespace"] = namespace
+    assert [pod["metadata"]["namespace"] for pod in pods_of(deployment)] == ["team"]
+
+
 # Workloads -----------------------------------------------------------------------------------------------------------
 
 

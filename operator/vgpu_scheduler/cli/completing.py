@@ -23,7 +23,7 @@ from vgpu_scheduler.reading import (
     read_cluster,
     read_live_cluster,
 )
-from vgpu_scheduler.whatif import World
+from vgpu_scheduler.whatif import World, namespace_of
 
 _SECONDS: Final = 5.0
 """The longest time (seconds) to read the cluster for a completion."""
@@ -87,7 +87,7 @@ def _pods(cluster: ClusterOptions, chosen: NamespaceOptions, incomplete: str) ->
     namespace = before if slash else chosen_namespace(chosen, cluster)
     path = collection_path(LISTED_RESOURCES["Pod"].path, namespace) if namespace is not None else ""
     for pod in _objects(cluster, "Pod", path):
-        where = str(pod["metadata"].get("namespace") or "default")
+        where = namespace_of(pod["metadata"])
         if namespace in {None, where}:
             name = str(pod["metadata"]["name"])
             yield f"{where}/{name}" if slash or namespace is None else name

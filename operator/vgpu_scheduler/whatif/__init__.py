@@ -24,7 +24,7 @@ from vgpu_scheduler.whatif.moves.making_room import MOST_MOVES, EvictionStep, Ro
 from vgpu_scheduler.whatif.objects.admission import missing_class, refusals
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.fields import unknown_fields
-from vgpu_scheduler.whatif.objects.objects import FileObject, InvalidObjectsError, flatten
+from vgpu_scheduler.whatif.objects.objects import FileObject, InvalidObjectsError, flatten, namespace_of
 from vgpu_scheduler.whatif.objects.read_times import KNOWN_FROM, kinds_read, newest_time, pods_since, read_at, when_read
 from vgpu_scheduler.whatif.policy_checks.cases import (
     Case,
@@ -128,6 +128,7 @@ __all__ = [
     "matches_nothing",
     "missing_class",
     "nameless",
+    "namespace_of",
     "newest_time",
     "number",
     "place",

@@ -83,7 +83,15 @@ def _items(objects: Iterable[Object]) -> Iterable[Object]:
         if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
             yield from _items(obj["items"])
         else:
-            yield obj
+            yield _without_empty_namespace(obj)
+
+
+def _without_empty_namespace(obj: Object) -> Object:
+    """Return an object without a namespace that is empty or null, as templates render it: it means the default one."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("namespace", "default") not in ("", None):
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
 
 
 def group_of(obj: Object) -> str:
@@ -96,8 +104,13 @@ def name_of(obj: Object) -> str:
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         return ""
-    namespace = metadata.get("namespace") or ("default" if obj.get("kind") == "Pod" else "")
+    namespace = namespace_of(metadata) if obj.get("kind") == "Pod" else metadata.get("namespace") or ""
     return namespaced_name(namespace, str(metadata.get("name", "")))
+
+
+def namespace_of(metadata: Object) -> str:
+    """Return the namespace in the metadata of a namespaced object, by default ``default``."""
+    return str(metadata.get("namespace") or "default")
 
 
 def metadata_of(obj: Object) -> Mapping[str, Any]:

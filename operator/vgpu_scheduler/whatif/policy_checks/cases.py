@@ -16,7 +16,7 @@ from vgpu_scheduler.admission import DEFAULT_SCHEDULER
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model.policy_settings import PolicySettings
 from vgpu_scheduler.whatif.explanation.preempting import take_up_preemptions
-from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, namespace_of
 from vgpu_scheduler.whatif.objects.schedulers import meant_scheduler
 from vgpu_scheduler.whatif.policy_checks.expectation import Expectation, Texts
 from vgpu_scheduler.whatif.policy_checks.forms import (
@@ -271,7 +271,7 @@ def _key_of_pod(pod: Mapping[str, Any]) -> str:
     """Return the namespace and name of a step's pod, in short form or as an object."""
     about = pod.get("metadata") if isinstance(pod.get("metadata"), Mapping) else pod
     assert isinstance(about, Mapping)
-    return f"{about.get('namespace') or 'default'}/{about.get('name') or 'pod'}"
+    return f"{namespace_of(about)}/{about.get('name') or 'pod'}"
 
 
 def world_of(case: Case) -> World:

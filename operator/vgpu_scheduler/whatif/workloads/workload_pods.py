@@ -9,6 +9,7 @@ from typing import Any
 
 from vgpu_scheduler.groups import membership
 from vgpu_scheduler.kube import DecodeError, Object, decode_pod
+from vgpu_scheduler.whatif.objects.objects import namespace_of
 from vgpu_scheduler.whatif.workloads.field_reader import MOST_PODS, FieldReader
 
 
@@ -84,13 +85,13 @@ class Owner:
         """
         called = name or str(metadata.get("name", ""))
         uid = "" if name else metadata.get("uid")
-        home = {key: metadata[key] for key in ("namespace",) if key in metadata}
-        return cls(kind, called, str(uid or f"{kind}-{metadata.get('namespace', 'default')}-{called}"), home)
+        home = {key: metadata[key] for key in ("namespace",) if metadata.get(key)}
+        return cls(kind, called, str(uid or f"{kind}-{namespace_of(metadata)}-{called}"), home)
 
     @property
     def namespace(self) -> str:
         """The namespace, by default ``default``."""
-        return str(self.home.get("namespace", "default"))
+        return namespace_of(self.home)
 
     def selecting(self, selector: object) -> Object:
         """Return the owner as an object that selects its pods."""
@@ -117,9 +118,8 @@ def pod_of(
     InvalidObjectsError
         If the template's metadata is not a mapping.
     """
-    head: dict[str, Any] = dict(owner.home)
-    if template.has("metadata"):
-        head |= template.part("metadata").fields
+    written = template.part("metadata").fields if template.has("metadata") else {}
+    head: dict[str, Any] = {key: value for key, value in written.items() if key != "namespace"} | dict(owner.home)
     for key, texts in (("labels", labels), ("annotations", annotations)):
         head = with_texts(head, key, texts or {})
     reference = {"kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, metadata_of, read_node
+from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, metadata_of, namespace_of, read_node
 from vgpu_scheduler.whatif.world.world import World
 
 POD: Final = "Pod"
@@ -50,7 +50,7 @@ def apply_change(world: World, obj: Object, *, gone: bool) -> ChangeResult:
 def key_of(obj: Object) -> str:
     """Return the key of the pod that an object describes: its namespace and name."""
     metadata = metadata_of(obj)
-    return f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+    return f"{namespace_of(metadata)}/{metadata.get('name', '')}"
 
 
 def _pod_is_gone(world: World, obj: Object) -> ChangeResult:

@@ -39,6 +39,7 @@ from vgpu_scheduler.whatif.objects.objects import (
     group_of,
     metadata_of,
     name_of,
+    namespace_of,
     origin_of,
     read_node,
     with_uid,
@@ -286,9 +287,7 @@ class LoadedCluster:
         try:
             found = decoded(kind.decode, obj, metadata)
         except InvalidObjectsError as error:
-            groups.unreadable[kind.name, f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"] = str(
-                error
-            )
+            groups.unreadable[kind.name, f"{namespace_of(metadata)}/{metadata.get('name')}"] = str(error)
             raise
         groups.unreadable.pop((kind.name, found.key), None)
         priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
@@ -318,14 +317,17 @@ class LoadedCluster:
         self._add({"kind": "Namespace", "metadata": {"name": name}})
 
     def _add_storage(self, kind: str, obj: Object) -> None:
-        home = {"namespace": "default"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {}
-        found = decoded(STORAGE_DECODERS[kind], obj, home | with_uid(kind, obj))
+        metadata = with_uid(kind, obj)
+        if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"}:
+            metadata["namespace"] = namespace_of(metadata)
+        found = decoded(STORAGE_DECODERS[kind], obj, metadata)
         self._observe(kind, found)
         if kind == "StorageClass" and is_default_class(obj):
             self._default_class = max(self._default_class, found.name)
 
     def _add_selecting(self, kind: str, obj: Object) -> None:
-        found = decoded(partial(decode_selecting, kind), obj, {"namespace": "default"} | with_uid(kind, obj))
+        metadata = with_uid(kind, obj)
+        found = decoded(partial(decode_selecting, kind), obj, {**metadata, "namespace": namespace_of(metadata)})
         self._observe(kind, found)
 
     def _observe(self, kind: str, value: Versioned) -> Sequence[Problem]:
@@ -352,7 +354,7 @@ class LoadedCluster:
             If the pod cannot be understood.
         """
         metadata = metadata_of(obj)
-        full = {"namespace": "default", **metadata, "uid": metadata.get("uid") or self.new_uid()}
+        full = {**metadata, "namespace": namespace_of(metadata), "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
         is_gone = KNOWN_FROM in mapping_of(metadata.get("annotations"))
         unknown = "PriorityClass" in self.unread or again or is_gone

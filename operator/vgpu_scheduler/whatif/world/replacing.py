@@ -10,6 +10,7 @@ import msgspec
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.policy import decode_policy, title
+from vgpu_scheduler.whatif.objects.objects import namespace_of
 from vgpu_scheduler.whatif.world.changes import key_of
 from vgpu_scheduler.whatif.world.world import World
 
@@ -32,7 +33,7 @@ def objects_replaced(world: World, objects: Sequence[Object]) -> Iterator[None]:
                 case "Node":
                     put, before = world.replace_node, world.nodes[name]
                 case "ResourceQuota":
-                    quotas = world.quotas_of(metadata.get("namespace", "default"))
+                    quotas = world.quotas_of(namespace_of(metadata))
                     before = next(one for one in quotas if one["metadata"].get("name", "") == name)
                     put = world.replace_quota
                 case _:
@@ -51,4 +52,4 @@ def _put_pod(world: World, known: Pod, obj: Object) -> None:
 def _names(obj: Object) -> tuple[str, str, str]:
     """Return what identifies an object among those of its kind."""
     metadata = obj.get("metadata") or {}
-    return str(obj.get("apiVersion")), str(metadata.get("namespace", "default")), str(metadata.get("name"))
+    return str(obj.get("apiVersion")), namespace_of(metadata), str(metadata.get("name"))

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vgpu_scheduler.engine import EngineOptions, review_locks
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.whatif.objects.objects import metadata_of, read_node
+from vgpu_scheduler.whatif.objects.objects import metadata_of, namespace_of, read_node
 from vgpu_scheduler.whatif.objects.storage import ephemeral_claims, with_default_class
 from vgpu_scheduler.whatif.world.loading import LoadedCluster
 
@@ -42,7 +42,7 @@ class World(LoadedCluster):
         """
         for claim in claims:
             metadata = metadata_of(claim)
-            key = f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"
+            key = f"{namespace_of(metadata)}/{metadata.get('name', '')}"
             if self.engine.state.volumes.objects.claims.get(key) is None:
                 self._add_storage("PersistentVolumeClaim", with_default_class(claim, self._default_class))
 
