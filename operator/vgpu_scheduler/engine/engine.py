@@ -77,7 +77,7 @@ class Engine:
         self.queue = SchedulingQueue(needs.discard, options.flush_after)
         self.groups = PodGroups(
             self.state,
-            self._is_ours_to_schedule,
+            self.is_to_place,
             lambda kind: self.lists.listed(kind) > 0,
             self.queue.prioritise,
             policies,
@@ -121,7 +121,7 @@ class Engine:
             self.preemptions,
         )
         self.earlier_nominations = EarlierNominations(
-            self.algorithm, self.groups, self.preemptions, names, needs_scheduling, self.attempts.gang_status
+            self.algorithm, self.groups, self.preemptions, self.is_to_place, self.attempts.gang_status
         )
         self.assumed = AssumedPlacements(
             self.algorithm, self.queue, self.policy_tracker, self.quota_limits, self.closed_nodes, needs_scheduling
@@ -366,7 +366,6 @@ class Engine:
         self._requeuer.requeue(event, now)
         self.queue_admission.requeue(uid, now, requeue, at_least)
 
-    # Inside ----------------------------------------------------------------------------------------------------------
-
-    def _is_ours_to_schedule(self, pod: Pod) -> bool:
+    def is_to_place(self, pod: Pod) -> bool:
+        """Tell whether a pod is one of ours that has to be placed."""
         return pod.scheduler_name in self.scheduler_names and self.queue_admission.needs_scheduling(pod)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from vgpu_scheduler.dialects import CodecError
 from vgpu_scheduler.engine.engine import Engine
 from vgpu_scheduler.kube import Node, Pod
-from vgpu_scheduler.predicates import needs_scheduling
 
 
 def nodes_of_unlisted_dialects(engine: Engine) -> dict[str, list[str]]:
@@ -44,17 +43,13 @@ def offered_in_vain(engine: Engine, pods: Iterable[Pod]) -> dict[str, list[str]]
 
     Where some nodes list cards, the others may be left to a vendor's own plugin and another scheduler on purpose.
     """
-    asked = {name for pod in pods if _waits_here(engine, pod) for name in pod.spec.resource_names}
+    asked = {name for pod in pods if engine.is_to_place(pod) for name in pod.spec.resource_names}
     is_listed = any(_lists_cards(engine, node) for node in _managed(engine))
     found = {
         node: [name for name in every if name in asked or not is_listed]
         for node, every in sorted(offered_without_cards(engine).items())
     }
     return {node: offered for node, offered in found.items() if offered}
-
-
-def _waits_here(engine: Engine, pod: Pod) -> bool:
-    return pod.scheduler_name in engine.scheduler_names and needs_scheduling(pod)
 
 
 def _without_cards(engine: Engine) -> Iterator[Node]:

@@ -74,7 +74,7 @@ def present_of(engine: Engine, at: float, placed: Callable[[Pod], float | None] 
         elif each.node_name and not each.terminal:
             since = placed(each)
             running.append(RunningPod(each, at if since is None else min(since, at)))
-        elif each.scheduler_name in engine.scheduler_names and engine.queue_admission.needs_scheduling(each):
+        elif engine.is_to_place(each):
             waiting.append(each)
         else:
             others.append(each)

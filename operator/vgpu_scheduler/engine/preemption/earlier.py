@@ -22,10 +22,8 @@ class EarlierNominations:
     ----------
     algorithm, groups, preemptions
         Collaborators.
-    scheduler_names
-        The names of this scheduler.
-    needs_scheduling
-        Tells whether a pod has to be placed.
+    is_to_place
+        Tells whether a pod is one of ours that has to be placed.
     gang_status
         Returns the group that a pod is decided with; None for a pod that is placed alone.
     """
@@ -35,8 +33,7 @@ class EarlierNominations:
         algorithm: SchedulingAlgorithm,
         groups: PodGroups,
         preemptions: Preemptions,
-        scheduler_names: Collection[str],
-        needs_scheduling: Callable[[Pod], bool],
+        is_to_place: Callable[[Pod], bool],
         gang_status: Callable[[Pod], GroupStatus | None],
     ) -> None:
         self._algorithm = algorithm
@@ -44,8 +41,7 @@ class EarlierNominations:
         self._groups = groups
         self._preemptions = preemptions
         self._evaluator = preemptions.evaluator
-        self._scheduler_names = scheduler_names
-        self._needs_scheduling = needs_scheduling
+        self._is_to_place = is_to_place
         self._gang_status = gang_status
 
     def restore(self, now: float, foreign: Collection[str] = ()) -> None:
@@ -93,9 +89,7 @@ class EarlierNominations:
     def _nominated(self) -> list[Pod]:
         nominations = self._state.nominations
         known = (self._state.pod(uid) for node in nominations for uid in nominations.on(node))
-        return [
-            pod for pod in known if pod and pod.scheduler_name in self._scheduler_names and self._needs_scheduling(pod)
-        ]
+        return [pod for pod in known if pod and self._is_to_place(pod)]
 
     def _may_be_restored(self, pod: Pod) -> bool:
         state = self._state

@@ -58,8 +58,7 @@ def pods_before_and_after(world: World, pod: Pod, *, made_anew: bool = False) ->
 
 def own_turn(world: World, pod: Pod) -> list[Pod]:
     """Return a pod that fits nowhere, if this scheduler tries it: room may be reserved for it in its turn."""
-    is_tried = pod.uid in world.pending and pod.scheduler_name in world.engine.scheduler_names and gated(pod) is None
-    return [pod] if is_tried else []
+    return [pod] if pod.uid in world.pending and world.engine.is_to_place(pod) else []
 
 
 def _members(world: World, pod: Pod) -> dict[str, Pod]:
