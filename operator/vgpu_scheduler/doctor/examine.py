@@ -12,6 +12,7 @@ from vgpu_scheduler.doctor.checks.rights import questions as rights_of
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, Report, Severity, Skipped, Unknown
 from vgpu_scheduler.doctor.kinds import OBJECT_UNREADABLE
+from vgpu_scheduler.model import internal_error
 
 SETTINGS_UNREADABLE = Diagnosis(
     "settings-unreadable",
@@ -54,7 +55,7 @@ def examine(seen: DoctorInput) -> Report:
             try:
                 told = list(check.run(seen))
             except Exception as error:  # noqa: BLE001 - the other checks go on
-                told = [Unknown(f"internal error: {error!r}")]
+                told = [Unknown(internal_error(error))]
             findings += [each for each in told if isinstance(each, Finding)]
             reasons = [each.reason for each in told if isinstance(each, Unknown)]
         if reasons:

@@ -20,7 +20,7 @@ import kopf
 from kopf._cogs.structs.credentials import Vault
 from kopf._core.engines.peering import Identity
 
-from vgpu_scheduler.apiclient import Credentials
+from vgpu_scheduler.apiclient import Backoff, Credentials
 from vgpu_scheduler.intake.kopf_json import read_any_depth, skip_known
 from vgpu_scheduler.intake.kopf_storage import NoDiffBase, NoProgress
 from vgpu_scheduler.intake.task_scope import task_scope
@@ -117,7 +117,7 @@ class SupervisedKopf(ABC):
 
     async def run(self) -> None:
         """Run kopf, and restart it whenever it ends, until cancelled."""
-        delay = _RESTART_DELAY
+        backoff = Backoff(_RESTART_DELAY, _LONGEST_RESTART_DELAY)
         while True:
             began = asyncio.get_running_loop().time()
             try:
@@ -130,9 +130,9 @@ class SupervisedKopf(ABC):
                 log.warning("kopf for %s ended, and is started again: %s: %s", self._name, type(error).__name__, reason)
             self._restarted()
             self._lost_track()  # kopf reports no deletion that it did not see
-            lasted = asyncio.get_running_loop().time() - began
-            delay = _RESTART_DELAY if lasted > _LONGEST_RESTART_DELAY else min(delay * 2, _LONGEST_RESTART_DELAY)
-            await asyncio.sleep(delay)
+            if asyncio.get_running_loop().time() - began > _LONGEST_RESTART_DELAY:
+                backoff.reset()
+            await backoff.sleep()
 
     async def _run_once(self) -> None:
         """Run kopf until it ends, and end all of its tasks and sessions."""
