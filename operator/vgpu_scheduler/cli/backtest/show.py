@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import click
 
 from vgpu_scheduler.cli.backtest.report import BacktestDocument, PolicyResult
-from vgpu_scheduler.cli.cluster.output import table
+from vgpu_scheduler.cli.cluster.output import markdown_table, table
 from vgpu_scheduler.history.checking import Agreement
 from vgpu_scheduler.history.comparing import LEVEL, MEASURES, Measure, MeasureComparison, measured
 from vgpu_scheduler.model import counted, measured_duration
@@ -68,11 +68,16 @@ def markdown(report: BacktestDocument) -> str:
             "",
             f"In force: {', '.join(under.policies)}; all other policies as they were.",
         ]
-        lines += ["", *_summary(under), "", *_pipes([_head(under), *(_cells(row) for row in _rows(under, wide=True))])]
+        lines += [
+            "",
+            *_summary(under),
+            "",
+            *markdown_table([_head(under), *(_cells(row) for row in _rows(under, wide=True))]),
+        ]
     if not report.under:
         values = measured(report.before)
         rows = [(each.title, _value(each, values[each.name])) for each in MEASURES]
-        lines += ["", *_pipes([("measure", "replayed"), *rows])]
+        lines += ["", *markdown_table([("measure", "replayed"), *rows])]
     lines += ["", "## What this rests on", "", *(f"- {text}" for text in _ASSUMPTIONS)]
     lines += [f"- {_intervals_note(report)}"] if report.under else []
     return "\n".join(lines) + "\n"
@@ -171,14 +176,6 @@ def _difference(measure: Measure, value: float) -> str:
     sign = "+" if value > 0 else "-" if value < 0 else ""
     text = f"{abs(value):.1f}" if measure.unit == "%" else _value(measure, abs(value))
     return f"{sign}{text}"
-
-
-def _pipes(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table in Markdown; the first row is its header."""
-    for number, row in enumerate(rows):
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
-        if number == 0:
-            yield f"|{'---|' * len(row)}"
 
 
 def _intervals_note(report: BacktestDocument, end: str = " ") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -45,6 +45,15 @@ def table(
     heads = [[word.upper() for word in head]] if headers else []
     lines = aligned([*heads, *cells], None if wide else WIDTH - indent)
     return "\n".join(" " * indent + line for line in lines)
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown; the first row is its header."""
+    for number, row in enumerate(rows):
+        cells = (" ".join(cell.split()).replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            yield f"|{'---|' * len(row)}"
 
 
 @dataclass(frozen=True, slots=True)

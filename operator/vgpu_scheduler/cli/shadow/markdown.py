@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vgpu_scheduler.cli.cluster.output import markdown_table
 from vgpu_scheduler.cli.shadow.report import Block, Heading, Paragraph, Table, TimeChart
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -22,13 +23,8 @@ def _block(block: Block) -> str:
     if isinstance(block, Paragraph):
         return block.text
     if isinstance(block, Table):
-        rows = [block.head, tuple("---" for _ in block.head), *block.rows]
-        return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
+        return "\n".join(markdown_table([block.head, *block.rows]))
     return _picture(block)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _picture(picture: TimeChart) -> str:
