@@ -74,7 +74,7 @@ class ApiError(Exception):
     """The API server refused a request."""
 
     def __init__(self, response: ApiResponse) -> None:
-        super().__init__(f"{response.status}: {response.message}")
+        super().__init__(response.refusal)
         self.response = response
 
 
@@ -114,6 +114,11 @@ class ApiResponse:
         except ValueError:
             return self.body[:200].decode(errors="replace")
         return str(decoded.get("message", "")) if isinstance(decoded, dict) else ""
+
+    @property
+    def refusal(self) -> str:
+        """The status and the message of a refusal."""
+        return f"{self.status}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

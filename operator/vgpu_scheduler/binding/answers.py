@@ -48,7 +48,7 @@ def classify(response: ApiResponse | None) -> BindResult:
         return BindResult(BindingAnswer.UNKNOWN, "no answer")
     if response.ok:
         return BindResult(BindingAnswer.BOUND)
-    message = f"{response.status}: {response.message}"
+    message = response.refusal
     if response.status == HTTPStatus.TOO_MANY_REQUESTS:
         return BindResult(BindingAnswer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
     if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -88,7 +88,7 @@ def classify_eviction(response: ApiResponse | None, right: EvictionRight = EVICT
         return EvictionResult(EvictionAnswer.UNKNOWN, "no answer", 1.0, right)
     if response.ok:
         return EvictionResult(EvictionAnswer.EVICTED)
-    message = f"{response.status}: {response.message}"
+    message = response.refusal
     if response.status == HTTPStatus.CONFLICT and _ANOTHER_POD not in response.message.lower():
         return EvictionResult(EvictionAnswer.UNKNOWN, message, 1.0, right)  # a concurrent write
     missing = missing_right(right, response)

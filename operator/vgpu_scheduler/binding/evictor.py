@@ -203,7 +203,7 @@ class Evictor:
         if response is None and not self._is_wanted(uid, preemption):
             return False
         if response is None or not response.ok:
-            message = "no answer" if response is None else f"{response.status}: {response.message}"
+            message = "no answer" if response is None else response.refusal
             log.info(KeyedMessage("Pod was not nominated", pod=pod.key, node=preemption.node, err=message))
             is_refused = response is not None and response.status in _REFUSED
             if response is not None and is_refused:

@@ -1,7 +1,7 @@
 """Policies: which rules apply to a pod, and which policy each of them comes from."""
 
 from vgpu_scheduler.policy.annotations import OVERRIDES, parse_weights, refused_as_strict
-from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, title
+from vgpu_scheduler.policy.catalogue import Catalogue, PolicyKey, key_of, key_title, title
 from vgpu_scheduler.policy.defaults import PolicyDefaults
 from vgpu_scheduler.policy.evictions import (
     HOUR,
@@ -82,6 +82,7 @@ __all__ = [
     "crds",
     "decode_policy",
     "key_of",
+    "key_title",
     "overruled",
     "parse_weights",
     "read_evictions",

@@ -25,7 +25,13 @@ def key_of(policy: PolicyResource) -> PolicyKey:
 
 def title(policy: PolicyResource) -> str:
     """Return the name of a policy in messages: ``VGPUPolicy team-a/pack``, ``ClusterVGPUPolicy tenants``."""
-    return f"{policy.kind} {namespaced_name(policy.namespace, policy.name)}"
+    return key_title(key_of(policy))
+
+
+def key_title(key: PolicyKey) -> str:
+    """Return the name in messages of the policy with a key; see :func:`title`."""
+    kind, namespace, name = key
+    return f"{kind} {namespaced_name(namespace, name)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,7 @@ async def _get(api: ApiClient, path: str) -> Object | None:
     if response.status in _ABSENT:
         return None
     if not response.ok:
-        raise ApiUnreachableError(f"GET {path}: {response.status}: {response.message}")
+        raise ApiUnreachableError(f"GET {path}: {response.refusal}")
     try:
         found = response.json()
     except ValueError as error:

@@ -21,8 +21,8 @@ from vgpu_scheduler.engine.preemption.search import TERMINATING, VictimSearch, i
 from vgpu_scheduler.engine.preemption.victims import Preemptor, Victims, has_to_be_evicted, waits_to_be_bound
 from vgpu_scheduler.engine.preferences import Filtered
 from vgpu_scheduler.kube import DisruptionBudget, LabelSelector, Pod, violated_budgets, violating_budgets
-from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, counted, namespaced_name
-from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules
+from vgpu_scheduler.model import ClusterEvent, Preemption, Victim, counted
+from vgpu_scheduler.policy import DisruptionBudgetMode, Policies, PreemptionRules, key_title
 from vgpu_scheduler.predicates import unschedulable_message
 
 _Covering = tuple[str, LabelSelector | None, int]
@@ -329,10 +329,8 @@ class Evaluator:
         over = self.limits.exceeded(rules, evicted, moment)
         if over is None:
             return None
-        kind, namespace, name = over.key
-        policy = f"{kind} {namespaced_name(namespace, name)}"
         allowed, verb = counted(over.remaining, "more eviction"), "is" if over.needed == 1 else "are"
-        reason = f"{policy} allows {allowed} within the hour, and {over.needed} {verb} needed."
+        reason = f"{key_title(over.key)} allows {allowed} within the hour, and {over.needed} {verb} needed."
         retry_at = self.limits.retry_at(over.key, moment) - self.unix_ahead
         return PreemptionResult(
             reason=reason, helped_by=ClusterEvent.BUDGET | ClusterEvent.BUDGET_TIGHTENED, retry_at=retry_at

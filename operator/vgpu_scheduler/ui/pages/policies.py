@@ -10,7 +10,7 @@ from typing import Any, Final
 from vgpu_scheduler.engine.policy_report import PolicyReason, PolicyReport
 from vgpu_scheduler.kube import Object, Pod, parse_time
 from vgpu_scheduler.model import counted, namespaced_name
-from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, title
+from vgpu_scheduler.policy import EffectivePolicy, PolicyKey, PolicyResource, key_of, key_title, title
 from vgpu_scheduler.whatif import World, fields_matching_nothing
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
 
@@ -60,7 +60,7 @@ class PolicyRow:
     @property
     def title(self) -> str:
         """The policy's name in messages."""
-        return f"{self.kind} {self.path}"
+        return key_title((self.kind, self.namespace, self.name))
 
     @property
     def path(self) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
-from vgpu_scheduler.model import namespaced_name
 from vgpu_scheduler.model.untyped import mapping_of
-from vgpu_scheduler.policy import MOST_EVICTIONS
+from vgpu_scheduler.policy import MOST_EVICTIONS, key_title
 from vgpu_scheduler.whatif.advice.policy_remedies import writer_of
 from vgpu_scheduler.whatif.advice.victim_protection import Search, preemption_section, would_go
 from vgpu_scheduler.whatif.world.replacing import objects_replaced
@@ -32,8 +31,7 @@ def eviction_limits_to_raise(world: World, pods: Sequence[Pod], search: Search) 
     evaluator = world.engine.preemptions.evaluator
     for pod in pods:
         for key, limit in world.engine.policies.resolve(pod).preemption.eviction_limits:
-            kind, namespace, name = key
-            title = f"{kind} {namespaced_name(namespace, name)}"
+            title = key_title(key)
             if title in world.policies:
                 limits[title], used[title] = limit, evaluator.limits.used(key, evaluator.unix_ahead)
     if not limits:
