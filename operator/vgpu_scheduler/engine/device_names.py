@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect, Dialects
+from vgpu_scheduler.kube import NATIVE_RESOURCES
 from vgpu_scheduler.model import BoundedCache, DeviceResource, bytes_of, closest_names
 
 _ALIKE: Final = 0.8
@@ -37,7 +38,6 @@ OF_OTHER_PLUGINS: Final = frozenset(
 """What device plugins of vendors count, which resembles known names: right where no node offers it yet, too."""
 MIG_INSTANCE: Final = re.compile(r"nvidia\.com/mig-(\d+g\.(\d+)gb.*)")
 """What NVIDIA's own device plugin calls a kind of MIG instance: by its profile, which includes its nominal memory."""
-_OF_KUBERNETES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 class DeviceNames:
@@ -109,7 +109,7 @@ class DeviceNames:
         if name in self._meant:
             return [(1.0, self._meant[name])]
         if "/" not in name:
-            equal = () if name in _OF_KUBERNETES else (known for known in self._meant if _word(known) == name.lower())
+            equal = () if name in NATIVE_RESOURCES else (known for known in self._meant if _word(known) == name.lower())
             return [(1.0, other) for other in sorted({self._meant[known] for known in equal})]
         best: dict[str, float] = {}
         for ratio, known in near_names(name, self._meant):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.allocators import QuotaRemainder, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.kernels import UNLIMITED
-from vgpu_scheduler.kube import QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
+from vgpu_scheduler.kube import QUOTA_LIMITS, QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
 from vgpu_scheduler.model import (
     WHOLE,
     Claim,
@@ -33,7 +33,6 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.state import State
 
-_PREFIX = "limits."
 _DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ (?:x \d+ )?\S+ of limits\.[^;)]+)")
 _LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) ((?:x \d+ )?\S+) of limits\.([^,;)\s]+)")
 
@@ -62,7 +61,27 @@ class QuotaReport:
 
     def __str__(self) -> str:
         """Word it."""
-        return f"{self.used} of {self.limit} {self.unit} of {_PREFIX}{self.resource}"
+        return f"{self.used} of {self.limit} {self.unit} of {self.key}"
+
+    @property
+    def key(self) -> str:
+        """The name of the limit in a quota."""
+        return QUOTA_LIMITS + self.resource
+
+
+class _WrittenLimit(NamedTuple):
+    """A limit in a quota.
+
+    Attributes
+    ----------
+    limit
+        In the unit of reports; None if the text is not a whole number of 0 or more.
+    """
+
+    quota: str
+    resource: str
+    text: str
+    limit: int | None
 
 
 class QuotaLimits:
@@ -129,14 +148,9 @@ class QuotaLimits:
     def _recompute(self, namespace: str) -> None:
         """Take the smallest limit of each resource over all quotas of a namespace."""
         limits: dict[str, int] = {}
-        for called in self._names[namespace]:
-            quota = self._store.get((namespace, called))
-            assert quota is not None
-            for name, limited in self._resources.items():
-                text = quota.hard.get(_PREFIX + name)
-                if text is not None:
-                    limit = _limit(text, limited.resource) or 0  # an unreadable limit admits no pod
-                    limits[name] = min(limits.get(name, limit), limit)
+        for written in self._written(namespace):
+            limit = written.limit or 0  # an unreadable limit admits no pod
+            limits[written.resource] = min(limits.get(written.resource, limit), limit)
         if limits != self._limits.get(namespace, {}):
             self._pending_events.quotas.add(namespace)
             self.version += 1
@@ -146,13 +160,22 @@ class QuotaLimits:
             self._limits.pop(namespace, None)
 
     def _unreadable(self, quota: ResourceQuota) -> Iterator[str]:
-        for name, limited in self._resources.items():
-            text = quota.hard.get(_PREFIX + name)
-            if text is not None and _limit(text, limited.resource) is None:
+        for written in self._written(quota.namespace, quota.name):
+            if written.limit is None:
                 yield (
-                    f"spec.hard[{_PREFIX}{name}]: {text} is not a whole number of 0 or more: it counts as 0, so no pod "
-                    "of the namespace that would get some of it is placed"
+                    f"spec.hard[{QUOTA_LIMITS}{written.resource}]: {written.text} is not a whole number of 0 or more: "
+                    "it counts as 0, so no pod of the namespace that would get some of it is placed"
                 )
+
+    def _written(self, namespace: str, called: str = "") -> Iterator[_WrittenLimit]:
+        """Yield the limits in all quotas of a namespace, by name, or in one of them."""
+        for name in (called,) if called else sorted(self._names.get(namespace, ())):
+            quota = self._store.get((namespace, name))
+            hard = {} if quota is None else quota.hard
+            for resource, limited in self._resources.items():
+                text = hard.get(QUOTA_LIMITS + resource)
+                if text is not None:
+                    yield _WrittenLimit(name, resource, text, _limit(text, limited.resource))
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -176,7 +199,7 @@ class QuotaLimits:
             return None
         asked = {report: self.asked(report.resource, claims) for report in self.reports(namespace, state)}
         beyond = {report: amount for report, amount in asked.items() if amount and report.used + amount > report.limit}
-        wanted = ", ".join(f"{amount} {report.unit} of {_PREFIX}{report.resource}" for report, amount in beyond.items())
+        wanted = ", ".join(f"{amount} {report.unit} of {report.key}" for report, amount in beyond.items())
         return f"the pod asks for {wanted}, and {used_by(namespace, beyond)}"
 
     def _peak(self, claims: PodClaims, resource: QuotaResource) -> int:
@@ -263,23 +286,12 @@ class QuotaLimits:
 
     def limits_of(self, namespace: str, resource: str) -> dict[str, int]:
         """Return what each quota of a namespace that limits a resource allows, by name, in the unit of reports."""
-        limited, found = self._resources[resource].resource, {}
-        for called in sorted(self._names.get(namespace, ())):
-            quota = self._store.get((namespace, called))
-            text = None if quota is None else quota.hard.get(_PREFIX + resource)
-            if text is not None:
-                found[called] = _limit(text, limited) or 0
-        return found
+        return {each.quota: each.limit or 0 for each in self._written(namespace) if each.resource == resource}
 
     def unreadable_limits_of(self, namespace: str, resource: str) -> dict[str, str]:
         """Return the limits of a resource that count as 0 because they are no whole numbers of 0 or more, by quota."""
-        limited, found = self._resources[resource].resource, {}
-        for called in self._names.get(namespace, ()):
-            quota = self._store.get((namespace, called))
-            text = None if quota is None else quota.hard.get(_PREFIX + resource)
-            if text is not None and _limit(text, limited) is None:
-                found[called] = text
-        return found
+        limits = (each for each in self._written(namespace) if each.resource == resource)
+        return {each.quota: each.text for each in limits if each.limit is None}
 
     def concerns(self, resource: str, claims: PodClaims) -> bool:
         """Tell whether a pod asks for devices of the vendor that a resource is about.

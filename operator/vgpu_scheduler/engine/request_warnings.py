@@ -15,15 +15,13 @@ from vgpu_scheduler.engine.device_names import OF_OTHER_PLUGINS, DeviceNames
 from vgpu_scheduler.engine.metadata_warnings import MetadataWarnings
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
 from vgpu_scheduler.kernels import MEMORY
-from vgpu_scheduler.kube import Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
+from vgpu_scheduler.kube import QUOTA_LIMITS, QUOTA_REQUESTS, Pod, QuantityError, ResourceQuota, has_unit, to_exact_int
 from vgpu_scheduler.model import MIB, closest
 
 _ALIKE: Final = 0.8
 """How similar a prefix of a quota's key must be to a known one (0 to 1) for the known one to be meant."""
 _MODE: Final = "/vgpu-mode"
-_LIMITS: Final = "limits."
-_REQUESTS: Final = "requests."
-_QUOTA_PREFIXES: Final = (_LIMITS, _REQUESTS)
+_QUOTA_PREFIXES: Final = (QUOTA_LIMITS, QUOTA_REQUESTS)
 
 
 class RequestWarnings:
@@ -99,10 +97,11 @@ class RequestWarnings:
         """Say what is suspicious about an entry of a quota; empty if nothing is."""
         prefix = next((prefix for prefix in _QUOTA_PREFIXES if key.startswith(prefix)), "")
         name = key.removeprefix(prefix)
-        if name in self._quotas and prefix != _REQUESTS:
-            return _suspicious_limit(text, self._quotas[name]) if prefix else f"limits nothing: write {_LIMITS}{name}"
-        if name in self._resources and prefix != _REQUESTS:
-            return f"limits nothing: write {_REQUESTS}{name}"
+        if name in self._quotas and prefix != QUOTA_REQUESTS:
+            limited = self._quotas[name]
+            return _suspicious_limit(text, limited) if prefix else f"limits nothing: write {QUOTA_LIMITS}{name}"
+        if name in self._resources and prefix != QUOTA_REQUESTS:
+            return f"limits nothing: write {QUOTA_REQUESTS}{name}"
         if (in_use := self.names.in_use(name)) in self._quotas:
             return f"limits no device: the settings call {name} {in_use}: write {self._written(in_use)}"
         name = name if prefix else _without_misspelt_prefix(name)
@@ -116,7 +115,7 @@ class RequestWarnings:
 
     def _written(self, resource: str) -> str:
         """Return the key of a quota that limits a device resource."""
-        return f"{_LIMITS if resource in self._quotas else _REQUESTS}{resource}"
+        return f"{QUOTA_LIMITS if resource in self._quotas else QUOTA_REQUESTS}{resource}"
 
     def _resource(self, name: str) -> str:
         if in_use := self.names.in_use(name):

@@ -211,7 +211,12 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
-_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+NATIVE_RESOURCES: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+"""The resources of containers without a domain, apart from huge pages."""
+QUOTA_LIMITS: Final = "limits."
+"""The prefix of a quota's keys that limit what containers have as limits."""
+QUOTA_REQUESTS: Final = "requests."
+"""The prefix of a quota's keys that limit what containers request."""
 HUGE_PAGES: Final = "hugepages-"
 """The prefix of huge page resources."""
 _EXTENDED: Final = re.compile(
@@ -228,9 +233,9 @@ def is_extended_resource(name: str) -> bool:
 
 def is_schedulable(name: str) -> bool:
     """Tell whether kube-scheduler compares a resource: the native three, huge pages, volumes and qualified names."""
-    if name in _NATIVE or name.startswith((HUGE_PAGES, "attachable-volumes-")):
+    if name in NATIVE_RESOURCES or name.startswith((HUGE_PAGES, "attachable-volumes-")):
         return True
-    return "/" in name and ("kubernetes.io/" in name or not name.startswith("requests."))
+    return "/" in name and ("kubernetes.io/" in name or not name.startswith(QUOTA_REQUESTS))
 
 
 def is_pod_level(name: str) -> bool:

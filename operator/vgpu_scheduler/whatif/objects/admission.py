@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from vgpu_scheduler.kube import CONTAINER_FIELDS, HUGE_PAGES, Object, Pod, QuantityError, is_pod_level, parse_quantity
+from vgpu_scheduler.kube import (
+    CONTAINER_FIELDS,
+    HUGE_PAGES,
+    NATIVE_RESOURCES,
+    Object,
+    Pod,
+    QuantityError,
+    is_pod_level,
+    parse_quantity,
+)
 
 _NATIVE: Final = "kubernetes.io"
 """The domain of Kubernetes' own resources; all others are extended resources."""
-_OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""Container resources without a domain, apart from huge pages."""
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes of every cluster."""
 
@@ -56,7 +63,7 @@ def refusals(pod: Pod) -> Iterator[str]:
     for container in pod.spec.containers:
         for place, amounts in (("limits", container.limits), ("requests", container.requests)):
             for name in amounts if place == "limits" else amounts.keys() - container.limits.keys():
-                if "/" not in name and name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES):
+                if "/" not in name and name not in NATIVE_RESOURCES and not name.startswith(HUGE_PAGES):
                     yield (
                         f"container {container.name}: resources.{place}[{name}] is not one of Kubernetes' own "
                         "resources, and has no domain, such as nvidia.com/gpu: the API server refuses such a "

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from vgpu_scheduler.kube import Pod, QuantityError, to_int
+from vgpu_scheduler.kube import QUOTA_REQUESTS, Pod, QuantityError, to_int
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.whatif.world.world import World
 
-_REQUESTS: Final = "requests."
 _PODS: Final = frozenset({"pods", "count/pods"})
 
 
@@ -42,7 +41,7 @@ class CountQuota:
         """Return how much a pod adds to the count; 0 if the quota does not count it."""
         if self.name in _PODS:
             return 1
-        resource = self.name.removeprefix(_REQUESTS)
+        resource = self.name.removeprefix(QUOTA_REQUESTS)
         return pod.spec.requests.get(resource, 0) if resource != self.name and "/" in resource else 0
 
     def allows(self, more: int) -> bool:

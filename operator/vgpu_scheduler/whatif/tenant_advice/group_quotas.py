@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.engine import QuotaReport, counted_at_once
 from vgpu_scheduler.groups import membership
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import QUOTA_LIMITS, Pod
 from vgpu_scheduler.model import Claim, ContainerClaims, PodClaims
 from vgpu_scheduler.whatif.world.world import World
 
@@ -39,8 +39,8 @@ class OtherMembers:
     def __str__(self) -> str:
         """Describe what they ask for; empty if nothing."""
         sums = ", ".join(
-            f"{'more than ' if resource in self.depends else ''}{amount} {self.units[resource]} of limits.{resource}"
-            for resource, amount in self.asked.items()
+            f"{'more than ' if name in self.depends else ''}{amount} {self.units[name]} of {QUOTA_LIMITS}{name}"
+            for name, amount in self.asked.items()
             if amount
         )
         others = f"another pod of its group {self.group} asks"

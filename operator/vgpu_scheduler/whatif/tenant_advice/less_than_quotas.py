@@ -44,7 +44,7 @@ def unknown_on_other_cards(asked: PodRequest, quotas: QuotasOfPod) -> str:
     """
     in_pieces = may_take_pieces(asked) and has_pieces(asked.world, asked.claims)
     kept = [each for each in quotas.limits if each.asked and not each.is_exceeded] if in_pieces else []
-    left = " and ".join(f"limits.{each.report.resource} leaves {each.remaining} {each.report.unit}" for each in kept)
+    left = " and ".join(f"{each.report.key} leaves {each.remaining} {each.report.unit}" for each in kept)
     of_pieces = f"{left}, and {ON_PIECES}, which may be more" if left else ""
     return "; ".join(filter(None, (quotas.left_to_cards, of_pieces)))
 

@@ -138,7 +138,7 @@ class QuotasOfPod:
         """What is not known of the quotas that the pod does not exceed for certain; empty if all is known."""
         kept = [each for each in self.limits if each.may_be_exceeded and each not in self._statuses]
         return "; ".join(
-            f"how much it takes of the {each.remaining} {each.report.unit} that limits.{each.report.resource} leaves"
+            f"how much it takes of the {each.remaining} {each.report.unit} that {each.report.key} leaves"
             " depends on the card"
             for each in kept
         )
@@ -223,8 +223,7 @@ def _asked_together(other_members: OtherMembers | None, exceeded: Sequence[Resou
     remaining = {each.report.resource: each.report.limit - each.report.used for each in exceeded}
     if other_members is not None and remaining and min(remaining.values()) > 0:
         sums = " and ".join(
-            f"{remaining[each.report.resource]} {each.report.unit} of limits.{each.report.resource}"
-            for each in exceeded
+            f"{remaining[each.report.resource]} {each.report.unit} of {each.report.key}" for each in exceeded
         )
         number = other_members.number + 1
         which = f"the {number} pods of group {other_members.group} that are placed at once"
@@ -295,15 +294,15 @@ def _raised(quotas: QuotaLimits, status: ResourceStatus, taken: int, more_than: 
     limit, where = _limits_below(quotas, report, None if may_be_more else wanted)
     together = f"; {status.together} pods of its group count at once" if status.together else ""
     if status.depends and wanted <= report.limit:
-        return f"limits.{report.resource} raised (of {limit}, {used} are used{together}){where}"
+        return f"{report.key} raised (of {limit}, {used} are used{together}){where}"
     if status.may_be_given:
         given = f"it is {limit}, and a policy that you may not read may give the pod some"
-        return f"limits.{report.resource} raised to {to} or more ({given}){where}"
+        return f"{report.key} raised to {to} or more ({given}){where}"
     if not may_be_more:
-        return f"limits.{report.resource} raised to {to} (it is {limit}){where}"
+        return f"{report.key} raised to {to} (it is {limit}){where}"
     by = f"what {'else ' if status.asked else ''}the pod is" if status.depends else "what pods before it are"
     by = "what others of its group are" if status.together else by
-    return f"limits.{report.resource} raised to more than {to}, by {by} to have (it is {limit}){where}"
+    return f"{report.key} raised to more than {to}, by {by} to have (it is {limit}){where}"
 
 
 def _limits_below(quotas: QuotaLimits, report: QuotaReport, wanted: int | None) -> tuple[str, str]:
@@ -383,10 +382,10 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint
             limited and (limited.vendor, limited.dimension, limited.of_card)
         )
 
-    leaves = f"limits.{resource} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
+    leaves = f"{status.report.key} leaves {remaining} {unit}{' to it beside its group' if status.others else ''}"
     most, why = ((), f"if a card has more: {leaves}") if status.unsure else ((leaves,), "")
     if status.together:
-        most = (f"at most: the {status.together} pods of its group count at once in limits.{resource}", *most)
+        most = (f"at most: the {status.together} pods of its group count at once in {status.report.key}", *most)
 
     def of_pieces(claims: PodClaims) -> str:
         if not may_take_pieces(asked) or not has_pieces(asked.world, claims):
@@ -396,7 +395,7 @@ def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint
             return f"on cards that are split into pieces it counts as {counts} {unit} or more"
         return f"{ON_PIECES}, which may be more"
 
-    otherwise = f"ask for no more than the {remaining} that limits.{resource} leaves"
+    otherwise = f"ask for no more than the {remaining} that {status.report.key} leaves"
     if quotas.depends_on_card(resource, asked.claims):
         otherwise += ", in amounts: how much a percentage or a whole card is depends on the card"
     instead = amounts_instead_of_percent(asked, resource, remaining)
