@@ -112,7 +112,7 @@ async def take_back(b: LeaseBench) -> object:
 
 
 async def patch_status(b: LeaseBench) -> object:
-    return await StatusPatcher(b.context.writer, b.clock, TIMEOUT).patch(HIGH, "uid-high", {}, MERGE_PATCH)
+    return await StatusPatcher(b.context.writer, TIMEOUT).patch(HIGH, "uid-high", {}, MERGE_PATCH)
 
 
 async def lock(b: LeaseBench) -> object:

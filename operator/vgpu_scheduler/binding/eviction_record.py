@@ -106,7 +106,7 @@ class EvictionRecord:
     def __init__(self, context: BindContext, timeout: float) -> None:
         self._context = context
         self._timeout = timeout
-        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._patcher = StatusPatcher(context.writer, timeout)
         self._entries: defaultdict[tuple[PolicyKey, str], _Entry] = defaultdict(_Entry)
         """By policy and by the UID of the pod."""
         self._locks: defaultdict[PolicyKey, asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -126,7 +126,7 @@ class EvictionSender:
         self._preemptions = context.engine.preemptions
         self._timeout = timeout
         self._writer = context.writer
-        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._patcher = StatusPatcher(context.writer, timeout)
 
     async def send(
         self, uid: str, pod: Pod, preemption: Preemption, is_allowed: Callable[[], bool]

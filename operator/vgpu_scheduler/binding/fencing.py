@@ -57,7 +57,7 @@ class AllocationFence:
     _patcher: StatusPatcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self._patcher = StatusPatcher(self.context.writer, self.context.clock, self.timeout)
+        self._patcher = StatusPatcher(self.context.writer, self.timeout)
 
     async def secure(self, node: Node) -> bool:
         """Ensure that the allocation named by a node's token is in the ledger, or can never be carried out.

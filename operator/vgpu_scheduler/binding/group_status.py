@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import object_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.status_patches import StatusPatcher, StatusWriter
+from vgpu_scheduler.binding.status_patches import RecentPatches, StatusPatcher, StatusWriter
 from vgpu_scheduler.binding.writes import condition
 from vgpu_scheduler.engine import GroupCondition
 from vgpu_scheduler.kube import rfc3339
@@ -37,7 +37,8 @@ class GroupStatusWriter(StatusWriter):
         self._conditions = context.engine.group_conditions
         self._clock = context.clock
         self._observe = context.observe
-        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._patcher = StatusPatcher(context.writer, timeout)
+        self._recent = RecentPatches(context.clock)
 
     async def write(self) -> bool:
         """Write the condition of each PodGroup for which it has changed; see :meth:`StatusWriter.write`."""
@@ -59,7 +60,7 @@ class GroupStatusWriter(StatusWriter):
     def _may_wait(self, said: GroupCondition) -> bool:
         """Tell whether only the message changed, and the condition was written recently."""
         known = said.group.condition
-        if known is None or not self._patcher.is_recent(said.group.uid):
+        if known is None or said.group.uid not in self._recent:
             return False
         return (known.status, known.reason) == (said.condition.status, said.condition.reason)
 
@@ -72,6 +73,7 @@ class GroupStatusWriter(StatusWriter):
         if response is None:
             return False
         if response.ok:
+            self._recent.note(group.uid)
             self._observe(group.kind, response.body)
         elif response.status not in _REPLACED:
             log.warning("status of PodGroup %s: %s", group.key, response.message)

@@ -30,7 +30,7 @@ class NominationWriter:
         self._preemptions = context.engine.preemptions
         self._state = context.engine.state
         self._timeout = timeout
-        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._patcher = StatusPatcher(context.writer, timeout)
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """The nodes that this scheduler nominated pods to, by UID, until the pod is bound or the nomination removed.
 

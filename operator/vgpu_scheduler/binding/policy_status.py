@@ -10,7 +10,7 @@ from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiUnreachableError, object_path
 from vgpu_scheduler.binding.context import BindContext
-from vgpu_scheduler.binding.status_patches import StatusPatcher, StatusWriter
+from vgpu_scheduler.binding.status_patches import RecentPatches, StatusPatcher, StatusWriter
 from vgpu_scheduler.binding.writes import CONDITION_LIMIT, condition
 from vgpu_scheduler.engine import PolicyReport
 from vgpu_scheduler.kube import rfc3339
@@ -60,7 +60,8 @@ class PolicyStatusWriter(StatusWriter):
         self._interval = interval
         self._timeout = timeout
         self._written: dict[PolicyKey, tuple[str, Status]] = {}
-        self._patcher = StatusPatcher(context.writer, context.clock, timeout)
+        self._patcher = StatusPatcher(context.writer, timeout)
+        self._recent = RecentPatches(context.clock)
         self._seen, self._looked = -1, 0.0
         self.writes = 0
 
@@ -101,6 +102,7 @@ class PolicyStatusWriter(StatusWriter):
         if response is None:
             return False
         if response.ok:
+            self._recent.note(policy.uid)
             self.writes += 1
             self._written[key_of(policy)] = (policy.uid, status)
         elif response.status != HTTPStatus.NOT_FOUND:  # deleted meanwhile, perhaps with its definition
@@ -110,7 +112,7 @@ class PolicyStatusWriter(StatusWriter):
 
     def _may_wait(self, policy: PolicyResource, status: Status, known: Status) -> bool:
         """Tell whether only the count of pods changed, and the status was written recently."""
-        return self._patcher.is_recent(policy.uid) and {**status, "pods": 0} == {**known, "pods": 0}
+        return policy.uid in self._recent and {**status, "pods": 0} == {**known, "pods": 0}
 
     async def _known(self, policy: PolicyResource) -> Status | None:
         """Return the current status of a policy; it is read once, because an earlier leader may have written it."""

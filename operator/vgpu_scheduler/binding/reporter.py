@@ -112,7 +112,7 @@ class Reporter:
         self._source = source
         self._clock = clock
         self._observes_generation = observes_generation
-        self._patcher = StatusPatcher(LeasedWriter(api, lambda _: leads()), clock, _TIMEOUT)
+        self._patcher = StatusPatcher(LeasedWriter(api, lambda _: leads()), _TIMEOUT)
         self._waiting = WaitingPods()
         self._series = EventSeries()
         self._said: BoundedCache[tuple[str, str], str] = BoundedCache(_SAID_BYTES)

@@ -32,18 +32,13 @@ class StatusPatcher:
     ----------
     writer
         Sends the patches.
-    clock
-        For the times of the writes.
     timeout
         Seconds that the API server may take for a patch.
     """
 
-    def __init__(self, writer: LeasedWriter, clock: Clock, timeout: float) -> None:
+    def __init__(self, writer: LeasedWriter, timeout: float) -> None:
         self._writer = writer
-        self._clock = clock
         self._timeout = timeout
-        self._patched: BoundedCache[str, float] = BoundedCache(_MOST_BYTES)
-        """When each object was last patched (monotonic seconds), by UID."""
 
     async def patch(
         self,
@@ -72,21 +67,34 @@ class StatusPatcher:
             If the API server does not answer.
         """
         metadata = {"uid": uid, **({} if version is None else {"resourceVersion": str(version)})}
-        response = await self._writer.request_within_lease(
+        return await self._writer.request_within_lease(
             "PATCH",
             f"{path}/status",
             {"metadata": metadata, "status": status},
             self._timeout if seconds is None else seconds,
             content_type,
         )
-        if response is None:
-            return None
-        if response.ok:
-            self._patched.put(uid, self._clock.monotonic(), _TIME)
-        return response
 
-    def is_recent(self, uid: str) -> bool:
-        """Tell whether the status of an object was patched within the last minute."""
+
+class RecentPatches:
+    """The objects whose status was patched within the last minute.
+
+    Parameters
+    ----------
+    clock
+        For the times of the patches.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._patched: BoundedCache[str, float] = BoundedCache(_MOST_BYTES)
+        """When each object was last patched (monotonic seconds), by UID."""
+
+    def note(self, uid: str) -> None:
+        """Note that the status of an object was patched now."""
+        self._patched.put(uid, self._clock.monotonic(), _TIME)
+
+    def __contains__(self, uid: str) -> bool:
         patched = self._patched.get(uid)
         return patched is not None and self._clock.monotonic() - patched < _RECENT
 
