@@ -49,7 +49,8 @@ async def test_a_right_that_comes_back_lets_pods_go_on_whatever_the_answers_were
         *(ApiResponse(*answer) for answer in ((500, b"{}"), (201, b"no"), (201, b"7"))),
     )
     reviews = Reviews(monkeypatch, DENIED, *broken, ValueError("odd"), DENIED, ALLOWED)
-    async with bench(tmp_path, ask_again=0.02) as made:
+    monkeypatch.setattr("vgpu_scheduler.binding.rights._ASK_AGAIN", 0.02)
+    async with bench(tmp_path) as made:
         await made.nodes.start()
         await wanting(made)
         fault = made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=403))
@@ -73,7 +74,8 @@ async def test_a_write_that_is_refused_to_one_pod_is_that_pods_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, review: bool | Exception | ApiResponse
 ) -> None:
     Reviews(monkeypatch, review)
-    async with bench(tmp_path, ask_again=0.02) as made:
+    monkeypatch.setattr("vgpu_scheduler.binding.rights._ASK_AGAIN", 0.02)
+    async with bench(tmp_path) as made:
         await wanting(made)
         made.cluster.inject(Fault(verb="patch", resource="persistentvolumeclaims", status=403, times=1))
         uid = (await made.read("trains"))["metadata"]["uid"]
@@ -91,7 +93,7 @@ async def test_what_all_pods_say_of_a_right_that_is_missing_names_nobodys_claim(
 ) -> None:
     Reviews(monkeypatch, DENIED)
     async with bench(tmp_path) as made:
-        rights = VolumeRights(made.context, 1.0, 30.0)
+        rights = VolumeRights(made.context, 1.0)
         await rights.refused(
             "persistentvolumes",
             'persistentvolumes "secret" is forbidden: User "us" cannot patch resource "persistentvolumes"',
@@ -105,8 +107,9 @@ async def test_a_right_that_is_missing_in_one_namespace_is_asked_for_and_missed_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reviews = Reviews(monkeypatch, DENIED, DENIED, ALLOWED)
+    monkeypatch.setattr("vgpu_scheduler.binding.rights._ASK_AGAIN", 0.02)
     async with bench(tmp_path) as made:
-        rights, storage = VolumeRights(made.context, 1.0, 0.02), made.engine.storage
+        rights, storage = VolumeRights(made.context, 1.0), made.engine.storage
         plans = {name: VolumePlan(provisioned=(f"{name}/c",)) for name in ("ours", "theirs")}
         for name, plan in plans.items():
             assert not storage.denial(plan)

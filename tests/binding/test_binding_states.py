@@ -74,8 +74,9 @@ async def stopped_in_line(_: pytest.MonkeyPatch) -> None:
     assert bench.engine.state.reservation("uid-second") is None
 
 
-async def slow_in_line(_: pytest.MonkeyPatch) -> None:
-    bench = QuickBench(1, poll_interval=0.0, slow_after=0.0)
+async def slow_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.lanes.SLOW_AFTER", 0.0)
+    bench = QuickBench(1, poll_interval=0.0)
     for name in ("first", "second"):
         bench.binder.submit(bench.decide(name, GPU))
     bench.see(NODES, QuickBench(2).api.nodes["n1"])
@@ -91,8 +92,9 @@ async def does_not_hold(_: pytest.MonkeyPatch) -> None:
 
 
 async def slow_before_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.lanes.SLOW_AFTER", 0.0)
     monkeypatch.setattr(NodeLocker, "pod_awaiting_plugin", lambda _, node, __: pod("x") if node == "n0" else None)
-    bench = QuickBench(2, poll_interval=0.0, slow_after=0.0)
+    bench = QuickBench(2, poll_interval=0.0)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.binder.stats.moved)
     await bench.binder.stop(0.0)
@@ -105,11 +107,13 @@ async def lease_is_lost(_: pytest.MonkeyPatch) -> None:
 
 
 async def slow_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgpu_scheduler.binding.lanes.SLOW_AFTER", 0.0)
+
     async def held(*_: object) -> tuple[None, bool]:
         return None, True
 
     monkeypatch.setattr(NodeLocker, "try_take", held)
-    bench = QuickBench(2, poll_interval=0.0, slow_after=0.0)
+    bench = QuickBench(2, poll_interval=0.0)
     bench.binder.submit(bench.decide("p", GPU))
     await bench.until(lambda: bench.binder.stats.moved)
     await bench.binder.stop(0.0)

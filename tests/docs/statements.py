@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from vgpu_devcluster.resources import BUILT_IN
+from vgpu_scheduler.binding.lanes import SLOW_AFTER
 from vgpu_scheduler.binding.overdue import GIVEN_UP_AFTER
 from vgpu_scheduler.cli import main, top
 from vgpu_scheduler.dialects import Dialects
@@ -26,7 +27,7 @@ from vgpu_scheduler.engine.assumed import MOST_MOVES
 from vgpu_scheduler.model import CardReason, ConditionReason, EventReason
 from vgpu_scheduler.policy import NO_GROUP_RULES, POLICY_KINDS
 from vgpu_scheduler.policy.models import ClusterVGPUPolicySpec
-from vgpu_scheduler.runtime.replica import PATIENCE, binder_options
+from vgpu_scheduler.runtime.replica import PATIENCE
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.telemetry.catalogue import METRICS
 from vgpu_scheduler.whatif import make_dialect
@@ -318,7 +319,6 @@ def _over(alert: str, threshold: str) -> bool:
 def facts() -> dict[tuple[str, str], bool]:
     """Return the amounts that pages may state, by the section and the words, and whether they hold."""
     quarter, half, full = "a quarter of an hour", "half an hour", "95 percent"
-    slow = binder_options(Settings(), label_first=False).slow_after
     return {
         ("VGPUSchedulerSeveralLeaders", "for minutes"): _for("VGPUSchedulerSeveralLeaders", "2m"),
         ("VGPUSchedulerBacklog", "More than a hundred pods"): _over("VGPUSchedulerBacklog", "100"),
@@ -345,7 +345,7 @@ def facts() -> dict[tuple[str, str], bool]:
         ("VictimOverdue", "30 seconds"): OVERDUE_AFTER == 30,
         ("VictimOverdue", "After two minutes"): GIVEN_UP_AFTER == 120,
         ("PodGroupStale", "5 minutes"): NO_GROUP_RULES.stale_after == 300,
-        ("WaitingForNode", "for 10 seconds"): slow == 10,
+        ("WaitingForNode", "for 10 seconds"): SLOW_AFTER == 10,
         ("WaitingForNode", "three times at most"): MOST_MOVES == 3,
     }
 

@@ -43,10 +43,6 @@ class BinderOptions:
         The number of concurrent binds that need no lock.
     label_first
         Write the label before the Binding: API servers before 1.35 ignore labels on Bindings.
-    slow_after
-        Seconds of a turn after which its node is slow: waiting pods move to other nodes, or get an event.
-    ask_again
-        Seconds between two checks whether a missing right was granted.
     """
 
     timeout: float
@@ -55,8 +51,6 @@ class BinderOptions:
     volume_wait: float
     max_unlocked_binds: int
     label_first: bool = False
-    slow_after: float = 10.0
-    ask_again: float = 30.0
 
 
 class PodRead(NamedTuple):

@@ -18,6 +18,8 @@ from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
+SLOW_AFTER: Final = 10.0
+"""Seconds of a turn after which its node is slow: waiting pods move to other nodes, or get an event."""
 _MOST_FRUITLESS: Final = 16
 """Pods of a lane that are tried on other nodes at a time and fit on none."""
 _PASSED_AFTER: Final = 2.0
@@ -204,7 +206,7 @@ class BindLanes:
         return frozenset(node for node, lane in self._lanes.items() if self._is_slow(lane, now))
 
     def _is_slow(self, lane: Lane, now: float) -> bool:
-        return lane.current is not None and now - lane.since >= self._options.slow_after
+        return lane.current is not None and now - lane.since >= SLOW_AFTER
 
     def check_waiting(self, node: str, why: Callable[[str], str]) -> None:
         """Look after the pods that wait at a node while the current turn goes on.

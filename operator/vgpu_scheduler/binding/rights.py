@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.apiclient import end_tasks, is_allowed
 from vgpu_scheduler.binding.context import BindContext
 
 log = logging.getLogger(__name__)
 
+_ASK_AGAIN: Final = 30.0
+"""Seconds between two checks whether a missing right was granted."""
 _USER = re.compile(r'User "([^"]+)" cannot ')
 
 
@@ -43,15 +45,12 @@ class VolumeRights:
         The shared context of binding.
     timeout
         Seconds that the API server may take for an answer.
-    ask_again
-        Seconds between two checks whether a missing right was granted.
     """
 
-    def __init__(self, context: BindContext, timeout: float, ask_again: float) -> None:
+    def __init__(self, context: BindContext, timeout: float) -> None:
         self._api = context.api
         self._storage = context.engine.storage
         self._timeout = timeout
-        self._ask_again = ask_again
         self._asking: dict[_Right, asyncio.Task[None]] = {}
 
     async def refused(self, resource: str, message: str, namespace: str = "") -> None:
@@ -74,7 +73,7 @@ class VolumeRights:
     async def _ask(self, right: _Right) -> None:
         """Poll until the right is granted."""
         while True:
-            await asyncio.sleep(self._ask_again)
+            await asyncio.sleep(_ASK_AGAIN)
             if await self._allowed(right):
                 self._storage.allow(right.resource, right.namespace)
                 return

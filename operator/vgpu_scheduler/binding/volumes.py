@@ -71,7 +71,7 @@ class VolumeBinder:
         self._volume_wait = options.volume_wait
         self._poll_interval = options.poll_interval
         self._changes = ChangeEvents()
-        self._rights = VolumeRights(context, options.timeout, options.ask_again)
+        self._rights = VolumeRights(context, options.timeout)
         self._stopping = asyncio.Event()
 
     def volume_claim_changed(self, claim: str) -> None:
