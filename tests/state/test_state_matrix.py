@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgpu_scheduler.model import Device, DimensionRoles, Partition, PartitionTable, Piece
-from vgpu_scheduler.state import DeviceMatrix, canonical, distinct
+from vgpu_scheduler.state import DeviceMatrix, canonical
 
 if TYPE_CHECKING:
     from vgpu_scheduler.model import Amounts
@@ -178,8 +178,6 @@ def test_rows_beyond_the_first_ones() -> None:
 def test_canonical_order_and_duplicates() -> None:
     listed = devices(0, 3, 1)
     assert canonical(listed[::-1]) == listed
-    assert distinct(listed)
-    assert not distinct([*listed, listed[0]])
 
 
 def test_a_dimension_means_what_the_schema_of_its_device_says() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_scheduler.dialects import CodecError, Dialect
+from vgpu_scheduler.engine.device_names import domain_of
 from vgpu_scheduler.kube import Node
 
 
@@ -52,10 +53,6 @@ class UnlistedDialects:
 
 def _own_names(dialect: Dialect, everyone: Iterable[Dialect]) -> set[str]:
     """Return the names that no other dialect knows, without those of vendors' own device plugins."""
-    domains = {_domain(name) for name in dialect.inventory.device_resources}
+    domains = {domain_of(name) for name in dialect.inventory.device_resources}
     of_others = {name for other in everyone if other.name != dialect.name for name in other.claims.resources}
-    return {name for name in dialect.claims.resources - of_others if _domain(name) in domains}
-
-
-def _domain(name: str) -> str:
-    return name.rpartition("/")[0]
+    return {name for name in dialect.claims.resources - of_others if domain_of(name) in domains}

@@ -12,7 +12,7 @@ Hypothetical questions use one of these; context managers restore the state at t
 """
 
 from vgpu_scheduler.state.amounts_by_topology import Item, from_size
-from vgpu_scheduler.state.device_lists import canonical, distinct
+from vgpu_scheduler.state.device_lists import canonical
 from vgpu_scheduler.state.free_volumes import VolumeRequirement
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.in_use import InUse
@@ -57,6 +57,5 @@ __all__ = [
     "VolumeRequirement",
     "Volumes",
     "canonical",
-    "distinct",
     "from_size",
 ]

@@ -10,8 +10,3 @@ from vgpu_scheduler.model import Device
 def canonical(devices: Sequence[Device]) -> tuple[Device, ...]:
     """Order devices by index, then UUID: plugins list them in random order."""
     return tuple(sorted(devices, key=lambda device: (device.index, device.uuid)))
-
-
-def distinct(devices: Sequence[Device]) -> bool:
-    """Tell whether every UUID is listed once."""
-    return len({device.uuid for device in devices}) == len(devices)

@@ -13,7 +13,6 @@ from itertools import chain
 
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Device, Placement, PodClaims, Usage, Uses, VendorKey
-from vgpu_scheduler.state.device_lists import distinct
 from vgpu_scheduler.state.holds import Hold
 from vgpu_scheduler.state.interpod import InterPodCounts
 from vgpu_scheduler.state.matrix import DeviceMatrix
@@ -115,7 +114,7 @@ class State(StateReader):
         ordered, matrix = tuple(devices), self.matrices[dialect]
         if matrix.devices(row) == ordered:
             return False
-        assert distinct(ordered), f"node {node} lists a device twice"
+        assert len({device.uuid for device in ordered}) == len(ordered), f"node {node} lists a device twice"
         matrix.replace(row, ordered)
         self._ledger.devices_replaced(dialect, node, row)
         for reservation in tuple(self.reservations(node)):

@@ -17,11 +17,10 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, NearMiss, by_name
 from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
-from vgpu_scheduler.whatif.advice.amounts_once import each_amount_once
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
-from vgpu_scheduler.whatif.advice.remedy import Advice, do, parts_of, say
+from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, parts_of, say
 from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
 from vgpu_scheduler.whatif.tenant_advice.cards import (
     cards_in_one_container,
@@ -168,7 +167,7 @@ def remedies_from_condition(
     if not remedies:  # no reason of nodes keeps the pod waiting
         remedies += map(meant.and_then, quotas.alone) if quotas.alone else [UNKNOWN] if message else []
     each_once: dict[tuple[str, ...], Advice] = {}
-    for remedy in map(each_amount_once, remedies):
+    for remedy in map(_each_amount_once, remedies):
         each_once.setdefault(parts_of(remedy), remedy)
     advice, other_members = tuple(each_once.values()), quotas.other_members
     return ConditionRemedies(near_miss, quotas.reports, advice, other_members, condition.quota_unseen)
@@ -347,3 +346,25 @@ def _is_about_taints(message: str) -> bool:
     """
     rejections = NodeRejections.from_condition(message)
     return not rejections.are_the_same() or not rejections.counts.keys().isdisjoint(OF_CONSTRAINTS)
+
+
+def _each_amount_once(advice: Advice) -> Advice:
+    """Return advice that changes each amount once: where several actions do, the one that asks for least."""
+    numbered = list(enumerate(advice))
+    return tuple(
+        each
+        for at, each in numbered
+        if not any(_replaces(other, each, is_earlier=place < at) for place, other in numbered if place != at)
+    )
+
+
+def _replaces(action: Action, other: Action, *, is_earlier: bool) -> bool:
+    """Tell whether an action asks for less of another one's amount, or says how much and the other one does not."""
+    mine, its = action.amount, other.amount
+    if mine is None or its is None or not (mine.covers(its) and its.covers(mine)):
+        return False
+    if action.steps is None or other.steps is None:
+        more, less = int(action.steps is not None), int(other.steps is not None)
+    else:
+        more, less = its.parts[0].each * other.steps, mine.parts[0].each * action.steps
+    return more > less or (more == less and is_earlier)
