@@ -109,7 +109,7 @@ from vgpu_scheduler.kube.storagedecoding import decode_storage_class, decode_vol
 from vgpu_scheduler.kube.store import Versioned, VersionedStore, with_version
 from vgpu_scheduler.kube.taints import PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Toleration, taint, untolerated
 from vgpu_scheduler.kube.times import bound_at, ended_at, parse_time, rfc3339
-from vgpu_scheduler.kube.zones import ZONE, ZONE_DELIMITER, ZONE_LABELS
+from vgpu_scheduler.kube.zones import HOSTNAME, ZONE, ZONE_DELIMITER, ZONE_LABELS
 
 __all__ = [
     "AMOUNT_FIELDS",
@@ -120,6 +120,7 @@ __all__ = [
     "CPU",
     "DEEPEST",
     "EPHEMERAL_STORAGE",
+    "HOSTNAME",
     "HUGE_PAGES",
     "LAST_APPLIED",
     "MANAGER",

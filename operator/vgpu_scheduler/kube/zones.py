@@ -1,10 +1,11 @@
-"""The labels of nodes and volumes that name their zone and region."""
+"""The labels of nodes and volumes that name their host, zone and region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"

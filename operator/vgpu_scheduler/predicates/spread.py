@@ -9,7 +9,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vgpu_scheduler.kube import ZONE, LabelSelector, Pod, PodSelector, PodSpec, SpreadConstraint, Taint, untolerated
+from vgpu_scheduler.kube import (
+    HOSTNAME,
+    ZONE,
+    LabelSelector,
+    Pod,
+    PodSelector,
+    PodSpec,
+    SpreadConstraint,
+    Taint,
+    untolerated,
+)
 from vgpu_scheduler.predicates.filters import ClusterFilter, ClusterPlugin
 from vgpu_scheduler.predicates.lookups import NodeAffinityLookup, ValueLookup
 from vgpu_scheduler.predicates.reasons import SPREAD, SPREAD_LABEL, RejectionCodes
@@ -171,9 +181,6 @@ class SpreadFilter(ClusterFilter):
 
 
 POD_TOPOLOGY_SPREAD_PLUGIN: Final = ClusterPlugin("PodTopologySpread", _key, SpreadFilter)
-
-
-HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class SoftConstraints(NamedTuple):

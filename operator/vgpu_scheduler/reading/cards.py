@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from vgpu_scheduler.kube import HOSTNAME
 from vgpu_scheduler.model import did_you_mean, first_of
 from vgpu_scheduler.whatif import InvalidObjectsError, World, card_name
 
 _KINDS = ("card/", "cards/")
 """Prefixes of names, as ``-o name`` writes them."""
 _MOST_CANDIDATES = 10
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class CardPlace(NamedTuple):
@@ -94,8 +94,8 @@ def _if_node(world: World, name: str) -> str:
     """Return how the cards of a node are listed; empty if there is no node of that name."""
     if name not in world.nodes:
         return ""
-    hostname = (world.nodes[name]["metadata"].get("labels") or {}).get(_HOSTNAME, "")
-    how = f": `vgpu-scheduler top cards -l {_HOSTNAME}={hostname}` lists its cards" if hostname else ""
+    hostname = (world.nodes[name]["metadata"].get("labels") or {}).get(HOSTNAME, "")
+    how = f": `vgpu-scheduler top cards -l {HOSTNAME}={hostname}` lists its cards" if hostname else ""
     return f"; {name} is a node{how}"
 
 

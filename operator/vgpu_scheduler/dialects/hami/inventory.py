@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.hami.vendors import Cards, Vendor
 from vgpu_scheduler.dialects.hami.vendors.shares import ShareRequests
 from vgpu_scheduler.dialects.inventory import InventoryObject, RememberedDevices, with_annotations
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import WHOLE, Device, DeviceResource, Dimension
+from vgpu_scheduler.model import MIB, WHOLE, Device, DeviceResource, Dimension
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HamiInventory:
         ),  # as many as MIG cards need
     )
     memory, cores = 1, 2
-    memory_unit = 2**20
+    memory_unit = MIB
     kind = None
 
     @cached_property

@@ -9,10 +9,9 @@ from vgpu_scheduler.dialects.fixes import AmountFix, RequestWarning
 from vgpu_scheduler.dialects.hami.vendors import Vendor
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import NUMA_BIND
 from vgpu_scheduler.dialects.values import no_boolean, no_card, no_such_word, number_of, suspicious_modes
+from vgpu_scheduler.kernels import CORES, MEMORY
 from vgpu_scheduler.kube import Container, go_bool
 from vgpu_scheduler.model import NO_DEFAULTS, WHOLE
-
-_CORES, _MEMORY = 2, 1
 
 
 def suspicious_annotations(annotations: Mapping[str, str], vendors: Iterable[Vendor]) -> Iterator[RequestWarning]:
@@ -61,8 +60,8 @@ def suspicious_amounts(container: Container, vendor: Vendor, mode: str) -> Itera
         if vendor.suspicious is not None:
             yield from vendor.suspicious({name: amount for name, amount in amounts.items() if amount}, mode)
     for name, dimension, percent in claims.dimensions:
-        of_whole = percent or (dimension == _CORES and claims.units == WHOLE)
-        most = WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == _CORES else WHOLE
+        of_whole = percent or (dimension == CORES and claims.units == WHOLE)
+        most = WHOLE * (amounts.get(first) or 1) if vendor.sums_cores and dimension == CORES else WHOLE
         if of_whole and (amounts.get(name) or 0) > most and _is_understood(container, vendor, mode):
             what = f"{name}: {asked[name]} is more than a whole card"
             fix = AmountFix(container.name, name, str(asked[name]), WHOLE)
@@ -84,7 +83,7 @@ def _is_understood(container: Container, vendor: Vendor, mode: str) -> bool:
 
 def _suspicious_memory(amounts: Mapping[str, int | None], vendor: Vendor) -> Iterator[RequestWarning]:
     """Yield warnings about memory: 0, or both an amount and a percentage."""
-    named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == _MEMORY and name in amounts]
+    named = [name for name, dimension, _ in vendor.claims.dimensions if dimension == MEMORY and name in amounts]
     given = [name for name in named if amounts[name]]
     if named and not given:
         what = f"{', '.join(named)}: 0 is not an amount"

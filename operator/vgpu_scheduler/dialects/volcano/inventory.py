@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.volcano.codec import all_healthy, decode_register
 from vgpu_scheduler.dialects.volcano.mig import DIMENSIONS, with_instances
 from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.kube import Node
-from vgpu_scheduler.model import Device, DeviceResource, Dimension, quoted
+from vgpu_scheduler.model import MIB, Device, DeviceResource, Dimension, quoted
 
 _CORES = 100
 """Every card has 100 percent of compute; the plugin does not register it."""
@@ -52,7 +52,7 @@ class VolcanoInventory:
     @property
     def memory_unit(self) -> int:
         """Bytes of one block of memory."""
-        return 2**20 * self.requests.memory_factor
+        return MIB * self.requests.memory_factor
 
     @property
     def slice_sizes(self) -> Mapping[str, Sequence[int]]:

@@ -15,7 +15,7 @@ from vgpu_scheduler.dialects.volcano.claims import pod_claims
 from vgpu_scheduler.dialects.volcano.names import VolcanoRequests
 from vgpu_scheduler.dialects.volcano.request_warnings import suspicious_amounts, suspicious_annotations
 from vgpu_scheduler.dialects.volcano.rules import parse_rules
-from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY
+from vgpu_scheduler.kernels import KEY_INDEX, KEY_USED, KEY_USED_MEMORY, MEMORY
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Container, Pod
 from vgpu_scheduler.model import (
     BEST_FIT,
@@ -94,7 +94,7 @@ class VolcanoClaims:
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes all compute or all memory of its cards."""
         _, memory, cores = claim.amounts
-        return cores >= WHOLE or (not memory and claim.percent[1] >= WHOLE)
+        return cores >= WHOLE or (not memory and claim.percent[MEMORY] >= WHOLE)
 
     def apart_from(self, annotations: Mapping[str, str]) -> PeerKeys | None:
         """Return the keys of the pod's Volcano group, if its pods must not share cards; else None."""

@@ -8,7 +8,7 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import NO_USAGE, Amounts, Device, Dimension, Usage
+from vgpu_scheduler.model import MIB, NO_USAGE, Amounts, Device, Dimension, Usage
 from vgpu_scheduler.state import Reservation
 
 _BYTES = "bytes"
@@ -186,7 +186,7 @@ def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
     """Return an amount in its displayed unit; for compute that is percent of the device."""
     if about.unit == "percent":
         return round(device.compute_percent(amount, device.total[column]))
-    return -(-amount // 2**20) if about.unit == _BYTES else amount
+    return -(-amount // MIB) if about.unit == _BYTES else amount
 
 
 CHECKS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from vgpu_scheduler.kube import Node, Object
+from vgpu_scheduler.kube import HOSTNAME, Node, Object
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
@@ -19,7 +19,6 @@ _MOST_MODELS: Final = 64
 """The most different nodes of which a copy is tried."""
 _MOST_NEW_NODES: Final = 8
 """The most new nodes, if pods ahead in the queue take the first ones."""
-_HOST_NAME: Final = "kubernetes.io/hostname"
 _OF_EACH_LIKE_IT: Final = frozenset(
     {
         filters.AFFINITY,
@@ -62,7 +61,7 @@ def _models(waiting: HypotheticalPod) -> list[str]:
 def _kind_of(world: World, name: str) -> object:
     """Return what distinguishes a copy of this node from copies of others, apart from its size."""
     node = _node(world, name)
-    labels = frozenset(each for each in node.labels.items() if each[0] != _HOST_NAME)
+    labels = frozenset(each for each in node.labels.items() if each[0] != HOSTNAME)
     taints = frozenset(taint for taint in node.taints if taint.key not in TAINTS_OF_STATE)
     listed = world.listed_devices(nodes=(name,))
     devices = tuple((dialect.name, device.type, device.total) for _, dialect, device in listed)

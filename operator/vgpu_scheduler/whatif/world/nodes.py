@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.dialects import CodecError, Inventory, RegistrationError
 from vgpu_scheduler.kernels import SLOTS
-from vgpu_scheduler.kube import LabelSelector, Object, Pod, decode_node
+from vgpu_scheduler.kube import HOSTNAME, LabelSelector, Object, Pod, decode_node
 from vgpu_scheduler.model import LAST_ALLOCATED, Device
 from vgpu_scheduler.whatif.objects.controllers import controller_of
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError
@@ -115,7 +115,7 @@ def copy_of(world: World, name: str, copy: str) -> list[Object]:
     cards = list(_hardware(world, like, inventory_object))
     _check_offered(world, like, inventory_object)
     node = _renamed(like, copy, cards)
-    labels = {**(node["metadata"].get("labels") or {}), "kubernetes.io/hostname": copy}
+    labels = {**(node["metadata"].get("labels") or {}), HOSTNAME: copy}
     node["metadata"] |= {"uid": world.new_uid(), "labels": labels}
     listed = [] if inventory_object is None else [_renamed(inventory_object, copy, cards)]
     return [*_node_bound(world, name, copy, cards), *listed, node]

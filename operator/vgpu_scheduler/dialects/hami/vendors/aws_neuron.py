@@ -24,6 +24,7 @@ from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapaci
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
+from vgpu_scheduler.kernels import CORES
 from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
@@ -119,7 +120,7 @@ class NeuronRequests(CountedResources):
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim is on whole devices."""
-        return claim.percent[2] >= WHOLE
+        return claim.percent[CORES] >= WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container requests any of the vendor's resources, even if malformed."""

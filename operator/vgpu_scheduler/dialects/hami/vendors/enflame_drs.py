@@ -23,8 +23,10 @@ from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
 from vgpu_scheduler.dialects.hami.vendors.section import VendorSection
 from vgpu_scheduler.dialects.values import INT32, amount_text, bounded_amount, is_asked
+from vgpu_scheduler.kernels import CORES, MEMORY, SLOTS
 from vgpu_scheduler.kube import Container, Node, Pod, to_int
 from vgpu_scheduler.model import (
+    MIB,
     NO_DEFAULTS,
     WHOLE,
     Amounts,
@@ -174,11 +176,11 @@ class DrsRequests(CountedResources):
     @property
     def dimensions(self) -> tuple[tuple[str, int, bool], ...]:
         """The dimension of each resource."""
-        return ((self.slices, 0, False), (self.memory, 1, False), (self.cores, 2, False))
+        return ((self.slices, SLOTS, False), (self.memory, MEMORY, False), (self.cores, CORES, False))
 
     def takes_whole(self, claim: Claim) -> bool:
         """Tell whether a claim takes all compute of its card."""
-        return claim.amounts[2] >= WHOLE
+        return claim.amounts[CORES] >= WHOLE
 
     def asks(self, container: Container) -> bool:
         """Tell whether the container requests any of the vendor's resources, even if malformed."""
@@ -206,7 +208,7 @@ class DrsRequests(CountedResources):
             return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
         mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
         if memory is None and defaults.memory is not None:
-            mib = max(defaults.memory // 2**20, 1)
+            mib = max(defaults.memory // MIB, 1)
         if cores is None and defaults.cores is not None:
             cores = defaults.cores
         if (cores or 0) > WHOLE:
