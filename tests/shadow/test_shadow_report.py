@@ -156,9 +156,9 @@ def test_tables_of_markdown_are_whole_whatever_is_in_them() -> None:
     text = markdown.written(report().blocks())
     assert text.startswith("# Beside hami-scheduler\n")
     assert "\n## Heading" not in text
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
     widths = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
-    heads = [at for at, row in enumerate(rows) if set(row) <= set("| -")]
+    heads = [at for at, row in enumerate(rows) if set(row) <= set("|-")]
     for at, end in zip(heads, [*(each - 1 for each in heads[1:]), len(rows)], strict=True):
         assert set(widths[at - 1 : end]) == {widths[at]}
     assert "20 s of which were not watched" in text
