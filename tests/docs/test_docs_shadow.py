@@ -19,7 +19,7 @@ def quoted(report: str) -> str:
     numbers, missed, *_ = report.split("\n## ")
     lines = [line for line in missed.splitlines() if not line.startswith("| default/")]
     first = [line for line in missed.splitlines() if line.startswith("| default/")][:3]
-    at = lines.index(next(line for line in lines if line.startswith("| ---"))) + 1
+    at = lines.index(next(line for line in lines if line.startswith("|---"))) + 1
     shown = [line for line in numbers.splitlines() if line.startswith("|")]
     return "\n".join(["", *shown, "", *lines[at - 2 : at], *first, ""]) + "\n"
 
