@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -50,8 +50,8 @@ def objects() -> list[Object]:
 
 
 @contextmanager
-def page(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the page in a thread, and yield the options that name it, and a kubeconfig of each."""
+def page(folder: Path, more: Sequence[Object] = ()) -> Iterator[dict[str, str]]:
+    """Serve the page of a cluster, with more objects, in a thread, and yield the options that name it."""
     authority = Authority(folder)
     cert, key = folder / "tls.crt", folder / "tls.key"
     authority.sign(cert, key)
@@ -62,7 +62,7 @@ def page(folder: Path) -> Iterator[dict[str, str]]:
     found: dict[str, str] = {"--ui-ca": str(authority.file)}
 
     async def serve() -> None:
-        async with deployed(objects(), people, tls=Certificate(cert, key).context) as served:
+        async with deployed([*objects(), *more], people, tls=Certificate(cert, key).context) as served:
             found["--ui"] = served.browser.home
             ready.set()
             await asyncio.to_thread(done.wait)
@@ -170,7 +170,7 @@ def test_copies_that_the_page_counts_are_shown_as_those_that_are_counted_here(
     show_capacities(capacities, "table")
     shown = capsys.readouterr().out
     assert shown.startswith(said)
-    plain = json.dumps([each.as_json() for each in capacities])
+    plain = json.dumps({"answers": [each.as_json() for each in capacities], "warnings": []})
     monkeypatch.setattr("vgpu_scheduler.cli.from_page.ask_page", lambda *_, **__: plain)
     with pytest.raises(SystemExit):
         simulate_from_page(

@@ -7,20 +7,29 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import quote
 
 import click
 import msgspec
 import yaml
 
+from vgpu_scheduler.cli.cluster.messages import warn
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ListFormat
 from vgpu_scheduler.cli.cluster.output import Column, dump, table
 from vgpu_scheduler.cli.named_rows import named_cards, named_rows
 from vgpu_scheduler.cli.simulated import show_capacity
 from vgpu_scheduler.cli.top_columns import CARDS, MODELS, NAMESPACES, NODES
 from vgpu_scheduler.forecast import forecast_of_json
-from vgpu_scheduler.reading import CardPlace, ClusterOptions, PageOptions, ask_page, find_card_among, read_files
+from vgpu_scheduler.reading import (
+    IGNORED,
+    CardPlace,
+    ClusterOptions,
+    PageOptions,
+    ask_page,
+    find_card_among,
+    read_files,
+)
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 from vgpu_scheduler.whatif.world import usage
@@ -41,6 +50,7 @@ _NODES_WITHOUT_PODS: Final = replace(
 _JSON: Final = {"format": "json"}
 _FORECAST: Final = "forecast"
 """A parameter that makes the answer slow, so it is left out where only the name is printed."""
+_Answer = TypeVar("_Answer")
 _HEAD: Final = ("pod", "outcome", "node", "cards")
 TOLD_OF: Final = {"cards": "/cards", "nodes": "/cards", "models": "/", "namespaces": "/namespaces"}
 
@@ -145,6 +155,13 @@ def _named(subject: str, names: Sequence[str], rows: Sequence[Any]) -> Sequence[
     return named_cards(rows, names, lambda name: find_card_among(places, name))
 
 
+class _Simulated(msgspec.Struct):
+    """The page's answer about pods to place: the pods or numbers of copies, and lines of warnings."""
+
+    answers: list[dict[str, Any]]
+    warnings: list[str]
+
+
 def simulate_from_page(
     page: PageOptions, cluster: ClusterOptions, files: Sequence[Path], asked: Mapping[str, str], output: str
 ) -> NoReturn:
@@ -163,8 +180,14 @@ def simulate_from_page(
         If a file cannot be read.
     """
     manifest = yaml.safe_dump_all([dict(obj) for obj in read_files(files)]) if files else ""
-    form = {"manifest": manifest, **asked, **_JSON}
-    answers = _plain(ask_page(page, cluster, "/what-if", form, post=True), list)
+    form = {"manifest": manifest, **asked, "warnings": "yes", **_JSON}
+    found = _decoded(page, _plain(ask_page(page, cluster, "/what-if", form, post=True), dict), _Simulated)
+    answers = found.answers
+    for text in found.warnings:
+        if text.startswith(IGNORED):
+            click.echo(text, err=True)
+        else:
+            warn(text)
     if output not in FOR_PEOPLE:
         dump(answers, output)
     elif "count" in asked:
@@ -236,8 +259,19 @@ class _Usage(msgspec.Struct):
 
 def _usage(page: PageOptions, cluster: ClusterOptions) -> _Usage:
     found = _plain(ask_page(page, cluster, "/namespaces", {"values": "usage", **_JSON}), dict)
+    return _decoded(page, found, _Usage)
+
+
+def _decoded(page: PageOptions, found: Mapping[str, Any], kind: type[_Answer]) -> _Answer:
+    """Decode an answer from its plain values.
+
+    Raises
+    ------
+    InvalidObjectsError
+        If it cannot be decoded.
+    """
     try:
-        return msgspec.convert(found, _Usage)
+        return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         raise InvalidObjectsError(f"--ui {page.address}: its answer cannot be decoded: {error}") from None
 

@@ -67,8 +67,10 @@ if TYPE_CHECKING:
         with_kind,
     )
     from vgpu_scheduler.reading.warnings import (
+        IGNORED,
         claim_warnings,
         creation_warnings,
+        ignored_kinds,
         pod_warnings,
         settings_notes,
         view_warnings,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_KINDS",
+    "IGNORED",
     "LISTED_RESOURCES",
     "NAMESPACED_KINDS",
     "REQUIRED_KINDS",
@@ -119,6 +122,7 @@ __all__ = [
     "find_card_among",
     "get_object",
     "hours_in_prometheus",
+    "ignored_kinds",
     "is_at_home",
     "is_optional",
     "is_ours",

@@ -13,7 +13,7 @@ from vgpu_scheduler.model import did_you_mean, first_of, quoted
 from vgpu_scheduler.reading.admitted_form import as_admitted
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
-from vgpu_scheduler.reading.view import LISTED_RESOURCES, NAMESPACED_KINDS, ClusterView
+from vgpu_scheduler.reading.view import LISTED_RESOURCES, NAMESPACED_KINDS, SELECTING_RESOURCES, ClusterView
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     WORKLOADS,
@@ -143,7 +143,9 @@ def within(objects: Sequence[FileObject], namespace: str) -> list[FileObject]:
     return [obj for obj in objects if not is_at_home(obj) or obj["metadata"]["namespace"] == namespace]
 
 
-_NAMESPACED: Final = frozenset(resource.kind for name, resource in LISTED_RESOURCES.items() if name in NAMESPACED_KINDS)
+_NAMESPACED: Final = frozenset(
+    resource.kind for name, resource in {**LISTED_RESOURCES, **SELECTING_RESOURCES}.items() if name in NAMESPACED_KINDS
+)
 
 
 def is_at_home(obj: FileObject) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from vgpu_scheduler.engine import nodes_of_unlisted_dialects, offered_in_vain
@@ -16,6 +16,8 @@ from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, refusals
 from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas, pods_by_namespace
 
+IGNORED: Final = "ignored: "
+"""The beginning of lines about objects that are left out, which are not warnings."""
 _MOST_PROBLEMS: Final = 10
 _MOST_NODES: Final = 5
 _OF_NAMESPACES: Final = {"Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND}
@@ -28,8 +30,7 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
         yield f"warning: {problem}"
     if len(world.problems) > _MOST_PROBLEMS:
         yield f"warning: and {len(world.problems) - _MOST_PROBLEMS} more"
-    for kind, times in sorted(world.ignored.items()):
-        yield f"ignored: {counted(times, 'object')} of kind {kind or '(none)'}"
+    yield from ignored_kinds(world.ignored)
     unseen = sorted(view.missing.items())
     if view.namespace:
         refused = [missing.resource for _, missing in unseen if missing.is_forbidden]
@@ -45,6 +46,12 @@ def view_warnings(world: World, view: ClusterView) -> Iterator[str]:
     yield from _unlisted_dialects(world)
     yield from _unregistered_cards(world)
     yield from settings_notes(view.scheduler)
+
+
+def ignored_kinds(numbers: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line about each kind of objects that are left out, given their numbers."""
+    for kind, number in sorted(numbers.items()):
+        yield f"{IGNORED}{counted(number, 'object')} of kind {kind or '(none)'}"
 
 
 def settings_notes(scheduler: SchedulerSettings) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,10 @@ from vgpu_scheduler.reading import (
     answers_to,
     at_home,
     change_nodes,
+    creation_warnings,
+    ignored_kinds,
     is_at_home,
+    is_ours,
     keep_room_for_others,
     new_pods,
     nothing_to_place,
@@ -43,6 +47,7 @@ from vgpu_scheduler.whatif import (
     World,
     capacity_of,
     card_name,
+    is_workload,
     matches_nothing,
     place_copies,
 )
@@ -97,9 +102,10 @@ class WhatIfPage:
     after: PageState | None = None
     changed: int = 0
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the answers as plain values, as ``simulate -o json`` does."""
-        return [*(each.as_json() for each in self.capacities), *map(self._plain, self.answers)]
+    def as_json(self) -> list[dict[str, Any]] | dict[str, Any]:
+        """Return the answers as plain values, as ``simulate -o json`` does, with the notes if they are wanted."""
+        answers = [*(each.as_json() for each in self.capacities), *map(self._plain, self.answers)]
+        return {"answers": answers, "warnings": list(self.said)} if self.supposed.warnings else answers
 
     def _plain(self, answer: PodResult) -> dict[str, Any]:
         return with_forecast(answer.as_json(), self.forecasts.get(answer.pod.uid))
@@ -129,6 +135,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     """
     _check(supposed, visibility)
     nodes, said = _nodes(world), list[str]()
+    known, ignored = len(world.problems), Counter(world.ignored)
     cards = usage.cards(world)
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=visibility.named)
     before = PageState(heat, usage.summed("before", cards))
@@ -145,8 +152,11 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
         pods = [answer.pod for answer in outcome.answers] or outcome.counted
         for pod in pods:  # also pods that a controller in the manifest makes
             visibility.check(pod.namespace)
+        said += map(str, world.problems[known:])
+        said += ignored_kinds(Counter(world.ignored) - ignored)
         said += (text for policy in policies for text in matches_nothing(world, policy, pods))
         said += pod_warnings(world, pods, (answer.decision for answer in outcome.answers))
+        said += outcome.uncreated
     page = WhatIfPage(supposed, nodes, view.read_at, outcome.shown, outcome.capacities, forecasts, said, before)
     if not outcome.is_whole:
         return page
@@ -169,6 +179,8 @@ class _Outcome:
         The answers to show one by one.
     counted
         The pods whose copies were counted.
+    uncreated
+        Warnings about pods that may not be created.
     is_whole
         Whether the world now shows the state with all pods placed.
     """
@@ -177,6 +189,7 @@ class _Outcome:
     shown: Sequence[PodResult] = ()
     capacities: Sequence[Capacity] = ()
     counted: Sequence[Pod] = ()
+    uncreated: Sequence[str] = ()
     is_whole: bool = True
 
 
@@ -211,10 +224,12 @@ def _check(supposed: WhatIfQuery, visibility: Visibility) -> None:
             visibility.check(name.partition("/")[0])
 
 
-def _check_objects(objects: Sequence[FileObject], visibility: Visibility) -> None:
-    """Refuse cluster-scoped objects, and objects of namespaces that the visitor may not see."""
+def _check_objects(world: World, objects: Sequence[FileObject], visibility: Visibility) -> None:
+    """Refuse cluster-scoped objects, and objects of namespaces that the visitor may not see; ignored ones pass."""
     for obj in objects if not visibility.is_whole else ():
         metadata = obj.get("metadata")
+        if world.ignores(obj) and not is_workload(obj):
+            continue
         if not isinstance(metadata, Mapping) or not is_at_home(obj):
             kind = quoted(str(obj.get("kind") or "(none)"))
             raise RefusedError(
@@ -230,7 +245,7 @@ def _change(
     policies: list[FileObject] = []
     if supposed.policy:
         policies = policies_among(objects_of_text(supposed.policy, _POLICY), _POLICY, supposed.namespace)
-        _check_objects(policies, visibility)
+        _check_objects(world, policies, visibility)
         if wrong := world.add(policies):
             raise BadQueryError("; ".join(map(str, wrong)))
     numbers = [text.partition("=")[2] or "1" for text in supposed.add]
@@ -244,7 +259,7 @@ def _asked(world: World, supposed: WhatIfQuery, visibility: Visibility) -> Simul
     written: list[FileObject] = []
     if supposed.manifest:
         written = at_home(objects_of_text(supposed.manifest, _MANIFEST), supposed.namespace)
-        _check_objects(written, visibility)
+        _check_objects(world, written, visibility)
     if supposed.pod:
         known = world.pods.get(supposed.pod)
         if known is None:
@@ -267,8 +282,10 @@ def _no_forecasts(_: Sequence[PodResult]) -> dict[str, Forecast | NoForecast]:
 def _place(
     world: World, view: ClusterView, asked: SimulatedPods, said: list[str], check: Callable[[object], None]
 ) -> _Outcome:
+    waiting = {pod.uid for pod in asked.waiting(world) if is_ours(pod.scheduler_name, view.scheduler.settings)}
     answers = answers_to(world, view, asked, said.append, on_answer=check)
-    return _Outcome(answers, answers)
+    new = [answer.pod for answer in answers if answer.pod.uid not in waiting]
+    return _Outcome(answers, answers, uncreated=list(creation_warnings(world, new)))
 
 
 def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: WhatIfQuery, said: list[str]) -> _Outcome:
@@ -278,12 +295,13 @@ def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: What
     keep_room_for_others(world, pods, said.append, asked.sees)
     alone = "which is ignored: copies are counted one by one"
     said += (f"Pod {pod.key}: {named}, {alone}" for pod in pods if (named := group_named_by(pod)))
+    uncreated = list(creation_warnings(world, pods, supposed.copies))
     check = until_too_long(_LONG)
     if len(pods) > 1:
         capacities = [capacity_of(world, pod, supposed.copies, check) for pod in pods]
-        return _Outcome(capacities=capacities, counted=pods, is_whole=False)
+        return _Outcome(capacities=capacities, counted=pods, uncreated=uncreated, is_whole=False)
     capacity, placed = place_copies(world, pods[0], supposed.copies, check)
-    return _Outcome(placed, capacities=[capacity], counted=pods)
+    return _Outcome(placed, capacities=[capacity], counted=pods, uncreated=uncreated)
 
 
 def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult]) -> list[usage.CardUsage]:

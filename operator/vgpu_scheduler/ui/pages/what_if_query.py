@@ -12,9 +12,9 @@ from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.whatif import InvalidObjectsError
 
 TEXTS: Final = ("manifest", "policy")
-PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "forecast", "namespace", "add", "without", "by")
+PARAMETERS: Final = (*TEXTS, "pod", "count", "waiting", "forecast", "warnings", "namespace", "add", "without", "by")
 _WAITING: Final = ("", "namespace", "all")
-_FORECAST: Final = ("", "yes")
+_YES: Final = ("", "yes")
 _MOST_WORDS: Final = 50
 
 
@@ -34,6 +34,8 @@ class WhatIfQuery:
         Which pending pods to place as well: ``namespace`` for those of the namespace, or ``all``.
     forecast
         Whether to forecast how long pending pods that fit nowhere will wait.
+    warnings
+        Whether the JSON has the warnings beside the answers.
     namespace
         The namespace of objects that name none.
     policy
@@ -51,6 +53,7 @@ class WhatIfQuery:
     count: str = ""
     waiting: str = ""
     forecast: bool = False
+    warnings: bool = False
     namespace: str = "default"
     policy: str = ""
     add: tuple[str, ...] = ()
@@ -69,7 +72,8 @@ class WhatIfQuery:
         found = cls(
             **{name: query.get(name) for name in ("manifest", "pod", "count", "policy")},
             waiting=query.choice("waiting", _WAITING),
-            forecast=query.choice("forecast", _FORECAST) == "yes",
+            forecast=query.choice("forecast", _YES) == "yes",
+            warnings=query.choice("warnings", _YES) == "yes",
             namespace=query.get("namespace") or "default",
             add=_words(query, "add"),
             without=_words(query, "without"),

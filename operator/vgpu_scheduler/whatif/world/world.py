@@ -32,6 +32,10 @@ class World(LoadedCluster):
         self._served: Mapping[str, Mapping[str, str]] = {}
         self.reviewed_at: datetime | None = None
 
+    def ignores(self, obj: Object) -> bool:
+        """Tell whether objects of an object's kind are ignored when they are added."""
+        return str(obj.get("kind", "")) not in self._takers
+
     def make_claims(self, claims: Iterable[Object]) -> None:
         """Make volume claims as a controller would, unless they exist already.
 
