@@ -17,6 +17,7 @@ from vgpu_scheduler.groups import GroupKey
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import Outcome, counted
 from vgpu_scheduler.reading import ClusterView, is_ours, left_to_whom
+from vgpu_scheduler.reading.applied import as_applied
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     NamespaceObjects,
@@ -189,7 +190,7 @@ def known_of_all(
     count
         Copies of each pod of the files; 0 for the pods themselves.
     """
-    seen, settings = _namespace_objects(view, written), view.scheduler.settings
+    seen, settings = _namespace_objects(world, view, written), view.scheduler.settings
     _replace_by_new(world, waiting, new)
     for pod in new:  # their group annotations count, except for copies, whose number is not known yet
         world.engine.observe_pod(created(world, pod, pod.uid), 0.0)
@@ -202,11 +203,12 @@ def known_of_all(
     return _known_in_turn(world, turns, seen, settings)
 
 
-def _namespace_objects(view: ClusterView, written: Sequence[Object]) -> NamespaceObjects:
+def _namespace_objects(world: World, view: ClusterView, written: Sequence[Object]) -> NamespaceObjects:
     """Return the objects of a namespace, with those of files and the claims that their workloads will create."""
     claims = [claim for obj in written if is_workload(obj) for claim in claims_of(obj)]
-    made = [{"kind": "PersistentVolumeClaim", **claim} for claim in claims]
-    return NamespaceObjects.among([*view.objects, *written, *made], view.missing)
+    made = as_applied(world, (), [{**claim, "kind": "PersistentVolumeClaim"} for claim in claims])
+    applied = as_applied(world, view.objects, written)
+    return NamespaceObjects.among([*made, *view.objects, *applied], view.missing)
 
 
 def _replace_by_new(world: World, waiting: Sequence[Pod], new: Sequence[Pod]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import did_you_mean, first_of, quoted
 from vgpu_scheduler.reading.admitted_form import as_admitted
+from vgpu_scheduler.reading.applied import as_applied, immutable_fields
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import LISTED_RESOURCES, NAMESPACED_KINDS, SELECTING_RESOURCES, ClusterView
@@ -63,7 +64,7 @@ def new_pods(
     InvalidObjectsError
         If a pod cannot be understood.
     """
-    world.add(obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node")
+    _add_beside(world, view, objects, warn)
     workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
     world.make_controllers(controller for _, made in workloads for controller in made.controllers)
     world.make_claims(claim for _, made in workloads for claim in made.claims)
@@ -94,6 +95,16 @@ def new_pods(
         if times > 1:
             warn(f"Pod {key} is defined {times} times: each is placed")
     return pods
+
+
+def _add_beside(world: World, view: ClusterView, objects: Sequence[FileObject], warn: Warn) -> None:
+    """Add the objects that are neither workloads nor nodes as they are once they are applied."""
+    beside = [obj for obj in objects if not is_workload(obj) and obj.get("kind") != "Node"]
+    for obj, name in immutable_fields(view.objects, beside):
+        warn(f"{title(obj)}: spec.{name} is not that of the one that is there, which the API server leaves as it is")
+    for is_class in (True, False):  # the classes first, since one may be the default class of claims
+        some = [obj for obj in beside if (obj.get("kind") == "StorageClass") == is_class]
+        world.add(as_applied(world, view.objects, some))
 
 
 def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:

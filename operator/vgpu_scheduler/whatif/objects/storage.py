@@ -10,6 +10,22 @@ from vgpu_scheduler.kube import Object
 _IS_DEFAULT: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
+NOT_CREATED_YET: Final = "not created yet"
+"""Stands for a time of creation after all others."""
+
+
+def newest_class(created: Mapping[str, str]) -> str:
+    """Return the default class that admission takes of several: the newest one, the first by name of the newest.
+
+    Parameters
+    ----------
+    created
+        The times of creation by name.
+    """
+    newest = max(created.values(), default="")
+    return min((name for name, time in created.items() if time == newest), default="")
+
+
 def is_default_class(obj: Object) -> bool:
     """Tell whether a StorageClass is a default class."""
     annotations = (obj.get("metadata") or {}).get("annotations")

@@ -110,11 +110,18 @@ def _unusable(
             " that this volume is there, free and as the claim asks"
         )
     else:
-        yield from _unbound(title, claim.class_name, classes)
+        yield from _unbound(title, claim, classes)
 
 
-def _unbound(title: str, wanted: str | None, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
-    if not wanted:
+def _unbound(title: str, claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None) -> Iterator[str]:
+    wanted = claim.class_name
+    if wanted is None and classes is None and not claim.uid:  # admission has not seen it yet
+        yield (
+            f"name a storage class in {title}, or ask whether there is a default class, which you may not read: if"
+            " there is one, it decides whether the claim is bound before pods are placed; if not, it must be bound to"
+            " a volume by hand"
+        )
+    elif not wanted:
         yield f"have {title} bound: it names no storage class, so it must be bound to a volume by hand"
     elif classes is None:
         yield (

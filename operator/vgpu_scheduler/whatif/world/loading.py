@@ -45,7 +45,7 @@ from vgpu_scheduler.whatif.objects.objects import (
     with_uid,
 )
 from vgpu_scheduler.whatif.objects.read_times import KNOWN_FROM
-from vgpu_scheduler.whatif.objects.storage import is_default_class
+from vgpu_scheduler.whatif.objects.storage import NOT_CREATED_YET, is_default_class
 from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
 
 
@@ -92,7 +92,7 @@ class LoadedCluster:
         self.deleted_pods: list[Pod] = []
         """The pods of a snapshot that were deleted before it was made."""
         self._pods: dict[str, Pod] = {}  # by namespace and name, whether pending, bound or ended
-        self._default_class = ""
+        self._default_classes: dict[str, str] = {}  # with their times of creation
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
         self.nodes: dict[str, Object] = {}
@@ -323,7 +323,7 @@ class LoadedCluster:
         found = decoded(STORAGE_DECODERS[kind], obj, metadata)
         self._observe(kind, found)
         if kind == "StorageClass" and is_default_class(obj):
-            self._default_class = max(self._default_class, found.name)
+            self._default_classes[found.name] = str(metadata_of(obj).get("creationTimestamp") or NOT_CREATED_YET)
 
     def _add_selecting(self, kind: str, obj: Object) -> None:
         metadata = with_uid(kind, obj)

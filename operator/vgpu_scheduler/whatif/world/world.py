@@ -9,7 +9,7 @@ from datetime import datetime
 from vgpu_scheduler.engine import EngineOptions, review_locks
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.whatif.objects.objects import metadata_of, namespace_of, read_node
-from vgpu_scheduler.whatif.objects.storage import ephemeral_claims, with_default_class
+from vgpu_scheduler.whatif.objects.storage import ephemeral_claims, newest_class, with_default_class
 from vgpu_scheduler.whatif.world.loading import LoadedCluster
 
 
@@ -32,6 +32,11 @@ class World(LoadedCluster):
         self._served: Mapping[str, Mapping[str, str]] = {}
         self.reviewed_at: datetime | None = None
 
+    @property
+    def default_class(self) -> str:
+        """The storage class of claims that name none; empty if there is no default class."""
+        return newest_class(self._default_classes)
+
     def ignores(self, obj: Object) -> bool:
         """Tell whether objects of an object's kind are ignored when they are added."""
         return str(obj.get("kind", "")) not in self._takers
@@ -48,7 +53,7 @@ class World(LoadedCluster):
             metadata = metadata_of(claim)
             key = f"{namespace_of(metadata)}/{metadata.get('name', '')}"
             if self.engine.state.volumes.objects.claims.get(key) is None:
-                self._add_storage("PersistentVolumeClaim", with_default_class(claim, self._default_class))
+                self._add_storage("PersistentVolumeClaim", with_default_class(claim, self.default_class))
 
     def make_controllers(self, controllers: Iterable[Object]) -> None:
         """Add the objects that select the pods of workloads, if the system's default spreading needs them.
