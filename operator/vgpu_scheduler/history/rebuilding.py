@@ -43,7 +43,7 @@ def rebuilt(world: World, read_at: datetime, pods_since: datetime | None = None)
     since = -inf if pods_since is None else pods_since.timestamp()
     known = (*world.deleted_pods, *world.pods.values())
     ours = [pod for pod in known if pod.scheduler_name in names and _was_there(world, pod, since)]
-    others = [pod for pod in world.pods.values() if pod.scheduler_name not in names and pod.node_name]
+    others = [pod for pod in world.bound.values() if pod.scheduler_name not in names]
     began = max(since, min((_made(pod, ended) for pod in ours), default=ended))
     objects = [Changed(began, kind, value) for kind, value in known_objects(world.engine) if kind != POD]
     events = [event for pod in ours for event in _of_ours(world, pod, began, ended)]
@@ -121,8 +121,6 @@ def _of_ours(world: World, pod: Pod, began: float, ended: float) -> Iterator[His
 def _of_others(world: World, pod: Pod, began: float, ended: float) -> Iterator[HistoryEvent]:
     written = world.written(pod)
     placed = placed_at(written)
-    if pod.terminal:
-        return  # it uses nothing, and its earlier usage is not reconstructed
     yield Changed(max(began, min(_made(pod, ended), ended) if placed is None else placed), POD, pod)
 
 

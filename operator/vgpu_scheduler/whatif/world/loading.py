@@ -15,8 +15,8 @@ from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     STORAGE_DECODERS,
-    DisruptionBudget,
     Namespace,
+    NodeInventory,
     Object,
     Pod,
     Versioned,
@@ -148,6 +148,7 @@ class LoadedCluster:
 
     def _takers_by_kind(self) -> Mapping[str, Callable[[Object, str, Object], None]]:
         """Return the functions that add objects, by kind; each takes the object, its name and its metadata."""
+        inventories = [resource.kind for resource in self.engine.dialects.inventory_kinds]
         return {
             "Node": lambda obj, *_: self._add_node(obj),
             "Pod": lambda obj, *_: self._add_pod(self.pod(obj)),
@@ -155,8 +156,8 @@ class LoadedCluster:
             CLUSTER_KIND: lambda obj, *_: self._add_policy(obj),
             "Namespace": lambda _, name, metadata: self._add_namespace(name, metadata.get("labels") or {}),
             "ResourceQuota": lambda obj, *_: self.replace_quota(obj),
-            "Device": lambda obj, name, _: self._add_device(name, obj),
-            "PodDisruptionBudget": lambda obj, *_: self._add_budget(decoded(decode_budget, obj, metadata_of(obj))),
+            **dict.fromkeys(inventories, lambda obj, name, _: self._add_inventory(name, obj)),
+            "PodDisruptionBudget": lambda obj, *_: self._add_budget(obj),
             "PodGroup": lambda obj, *_: self.replace_pod_group(obj),
             "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
@@ -218,20 +219,20 @@ class LoadedCluster:
         self.nodes[node.name] = obj
         for problem in self.engine.observe_node(node, 0.0):
             self._problem("Node", node.name, f": {problem.message}")
-        for card in self._cards_of(node.name):
-            home = self._homes.setdefault(card, node.name)
+        for _, dialect, device in self.listed_devices(nodes=(node.name,)):
+            if device.vendor not in dialect.inventory.cards or not dialect.inventory.hardware(device):
+                continue  # other devices, such as RDMA, share names across nodes
+            home = self._homes.setdefault(device.uuid, node.name)
             if home != node.name:
-                self._problem("Node", node.name, f": card {card} is on node {home}, too")
+                self._problem("Node", node.name, f": card {device.uuid} is on node {home}, too")
 
-    def _cards_of(self, node: str) -> Iterator[str]:
-        """Yield the cards of a node that have unique ids; other devices, such as RDMA, share names across nodes."""
-        for _, dialect, device in self.listed_devices(nodes=(node,)):
-            if device.vendor in dialect.inventory.cards and dialect.inventory.hardware(device):
-                yield device.uuid
+    def _add_inventory(self, name: str, obj: Object) -> None:
+        for problem in self._observe_inventory(name, obj):
+            self._problem("Node", name, f": {problem.message}")
 
-    def _add_device(self, name: str, obj: Object) -> None:
+    def _observe_inventory(self, name: str, obj: Object) -> Sequence[Problem]:
         self.inventory_objects[name] = obj
-        self.engine.observe_inventory(name, obj, 0.0)
+        return self._observe(str(obj["kind"]), NodeInventory(name, obj))
 
     def replace_policy(self, obj: Object) -> PolicyResource:
         """Add a policy, or replace an earlier version of it."""
@@ -294,8 +295,8 @@ class LoadedCluster:
         self.pod_groups[found.kind, found.key] = obj
         self._observe(kind.name, msgspec.structs.replace(found, priority=priority))
 
-    def _add_budget(self, budget: DisruptionBudget) -> None:
-        self.engine.budgets.observe(with_version(budget, 0))
+    def _add_budget(self, obj: Object) -> None:
+        self.engine.budgets.observe(with_version(decoded(decode_budget, obj, metadata_of(obj)), 0))
 
     def _add_priority_class(self, name: str, value: object) -> None:
         if type(value) is not int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from vgpu_scheduler.engine import EngineOptions, review_locks
-from vgpu_scheduler.kube import Object, Pod
+from vgpu_scheduler.kube import NodeInventory, Object, Pod
 from vgpu_scheduler.whatif.objects.objects import metadata_of, namespace_of, read_node
 from vgpu_scheduler.whatif.objects.storage import ephemeral_claims, newest_class, with_default_class
 from vgpu_scheduler.whatif.world.loading import LoadedCluster
@@ -100,7 +100,7 @@ class World(LoadedCluster):
         node = read_node(obj)
         self.nodes[node.name] = obj
         if inventory_object is not None:
-            self._add_device(node.name, inventory_object)
+            self._observe_inventory(node.name, inventory_object)
         return [problem.message for problem in self.engine.observe_node(node, 0.0)]
 
     def remove_node(self, name: str) -> None:
@@ -108,8 +108,8 @@ class World(LoadedCluster):
         for pod in [pod for pod in self.bound.values() if pod.node_name == name]:
             self.remove_pod(pod.uid)
         self.nodes.pop(name, None)
-        if self.inventory_objects.pop(name, None) is not None:
-            self.engine.observe_inventory(name, None, 0.0)
+        if (beside := self.inventory_objects.pop(name, None)) is not None:
+            self.engine.kinds[str(beside["kind"])].remove(NodeInventory(name, beside), 0, 0.0)
         self.engine.remove_node(name)
 
     def remove_pod(self, uid: str) -> None:
