@@ -9,6 +9,7 @@ from vgpu_scheduler.groups.ecosystems import (
     POD_LABELS,
     VOLCANO_API_VERSION,
     membership,
+    pod_group_kind,
 )
 from vgpu_scheduler.groups.source import GroupKey, GroupSource, Membership, PodGroupKind
 from vgpu_scheduler.groups.topology import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, rank, topology
@@ -28,6 +29,7 @@ __all__ = [
     "Membership",
     "PodGroupKind",
     "membership",
+    "pod_group_kind",
     "rank",
     "topology",
 ]

@@ -181,6 +181,13 @@ POD_GROUP_KINDS: tuple[PodGroupKind, ...] = tuple(
 """The kinds of PodGroup objects."""
 
 
+def pod_group_kind(api_version: str) -> PodGroupKind | None:
+    """Return the kind of the objects ``PodGroup`` of an API version; None if no ecosystem defines it."""
+    name = f"PodGroup.{api_version.partition('/')[0]}"
+    kinds = (kind for kind in POD_GROUP_KINDS if api_version == kind.resource.api_version or name == kind.name)
+    return next(kinds, None)
+
+
 def membership(pod: Pod) -> Membership | None:
     """Return the group membership of a pod; None if it belongs to no group."""
     for source in GROUP_SOURCES:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from vgpu_scheduler import __version__
 from vgpu_scheduler.apiclient import ApiClient, ApiUnreachableError, collection_path, connect, map_concurrently
+from vgpu_scheduler.dialects import Dialects
+from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.intake import (
     BUDGETS,
@@ -27,8 +29,9 @@ from vgpu_scheduler.intake import (
     VOLUMES,
     Absence,
     Kind,
+    inventory_kind,
 )
-from vgpu_scheduler.kube import API_RESOURCES, ApiResource, Object, decode_json
+from vgpu_scheduler.kube import API_RESOURCES, ApiResource, Decode, Object, decode_json
 from vgpu_scheduler.reading.files import FileError, check_extent, documents, documents_of, version_problem, yaml_files
 from vgpu_scheduler.reading.lists import MissingList, list_objects
 from vgpu_scheduler.reading.options import ClusterOptions
@@ -55,8 +58,8 @@ _OBSERVED: Final[Sequence[Kind[Any]]] = [
     BUDGETS,
     *POD_GROUPS,
 ]
-DECODED_KINDS: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
-"""The kinds on which decisions depend, with their decoders."""
+_DECODED: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
+"""The kinds on which decisions in any dialect depend, with their decoders."""
 LISTED_RESOURCES: Final[Mapping[str, ApiResource]] = {
     NAMESPACES.name: NAMESPACES.resource,
     "PriorityClass": API_RESOURCES["PriorityClass"],
@@ -72,7 +75,7 @@ NAMESPACED_KINDS: Final = frozenset(
     if resource.namespaced and name != "CSIStorageCapacity"  # those concern pods of all namespaces
 )
 """The kinds of which the objects in a pod's namespace are enough to decide it."""
-_OPTIONAL: Final = frozenset(kind.name for kind in DECODED_KINDS if kind.absence is Absence.SOME_WAIT_IF_DEFINED)
+_OPTIONAL: Final = frozenset(kind.name for kind in _DECODED if kind.absence is Absence.SOME_WAIT_IF_DEFINED)
 _TYPES: Final[Mapping[str, Object]] = {
     kind.name: {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind} for kind in POD_GROUP_KINDS
 }
@@ -333,8 +336,14 @@ async def read_scheduler(api: ApiClient, options: ClusterOptions) -> tuple[Sched
 def listed_resources(scheduler: SchedulerSettings) -> dict[str, ApiResource]:
     """Return the resource of each kind on which the decisions of a scheduler depend."""
     options = scheduler.options
-    beside = {kind.kind: kind for dialect in options.dialects if (kind := dialect.inventory.kind)}
+    beside = {resource.kind: resource for resource in Dialects(options.dialects).inventory_kinds}
     return {**LISTED_RESOURCES, **(SELECTING_RESOURCES if options.system_spread else {}), **beside}
+
+
+def decoders(options: EngineOptions) -> dict[str, Decode[Any]]:
+    """Return the decoder of each kind on which decisions depend, by the kind's name in the engine."""
+    beside = map(inventory_kind, Dialects(options.dialects).inventory_kinds)
+    return {kind.name: kind.decode for kind in (*_DECODED, *beside)}
 
 
 def is_optional(kind: str) -> bool:

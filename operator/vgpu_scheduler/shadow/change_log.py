@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from vgpu_scheduler.dialects import is_sign_of_life
+from vgpu_scheduler.groups import pod_group_kind
 from vgpu_scheduler.history import Arrived, Changed, Decided, Departed, History, HistoryEvent, Removed
 from vgpu_scheduler.kube import DecodeError, Object, Pod
 from vgpu_scheduler.whatif.world.changes import NODE, POD
@@ -69,7 +70,7 @@ class ChangeLog:
         key = _key(obj)
         if gone:
             if self._known.pop(key, None) is not None:
-                self._write(LogEntry(now, {"kind": obj["kind"], "metadata": _names(obj)}, gone=True))
+                self._write(LogEntry(now, {"kind": key[0], "metadata": _names(obj)}, gone=True))
             return
         said = obj = _without_signs(obj) if obj["kind"] == NODE else obj
         if obj["kind"] == POD:
@@ -106,8 +107,11 @@ def _unversioned(obj: Object) -> dict[str, Any]:
 
 
 def _key(obj: Object) -> _Key:
-    metadata = obj.get("metadata") or {}
-    return str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    """Return the key of an object; its kind is named as in the engine, since several API groups have PodGroups."""
+    metadata, kind = obj.get("metadata") or {}, str(obj["kind"])
+    if kind == "PodGroup" and (found := pod_group_kind(str(obj.get("apiVersion", "")))) is not None:
+        kind = found.name
+    return kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
 def _names(obj: Object) -> dict[str, Any]:
@@ -143,7 +147,7 @@ def objects_at(lines: Iterable[LogEntry], at: float) -> list[dict[str, Any]]:
 
 
 Decoders = Mapping[str, Callable[[Any], Any]]
-"""Decoders of objects by kind."""
+"""Decoders of objects by the name of their kind in the engine."""
 
 
 def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, other_scheduler: str) -> Iterator[History]:
@@ -154,7 +158,7 @@ def histories(lines: Iterable[LogEntry], ended: float, decode: Decoders, other_s
     ended
         The end of the last watch.
     decode
-        The decoders; objects of other kinds, and malformed ones, are left out.
+        The decoders, by the names of the kinds in the engine; objects of other kinds, and malformed ones, are left out.
     other_scheduler
         The scheduler whose pods arrive in the histories; other pods are part of the cluster.
     """
@@ -188,7 +192,8 @@ class _Reader:
     def read(self, at: float, obj: dict[str, Any], *, gone: bool) -> None:
         """Read one entry."""
         self.last = max(self.last, at)
-        key, decode = _key(obj), self._decode.get(str(obj["kind"]))
+        key = _key(obj)
+        decode = self._decode.get(key[0])
         if decode is None:
             return
         if gone:

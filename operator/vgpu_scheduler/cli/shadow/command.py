@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
@@ -25,11 +25,10 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.model import counted
 from vgpu_scheduler.reading import ClusterOptions, SettingsObjects, connect_to
 from vgpu_scheduler.reading.settings import settings_from_file, settings_from_objects
-from vgpu_scheduler.reading.view import DECODED_KINDS
+from vgpu_scheduler.reading.view import decoders
 from vgpu_scheduler.shadow import Record, ShadowOptions, histories, one_hour, whole_time
 from vgpu_scheduler.whatif import World
 
-_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {kind.name: kind.decode for kind in DECODED_KINDS}
 _MOST_NAMES: Final = 5
 """The most scheduler names to print if no pod names the watched scheduler."""
 _WRITERS: Final = {"markdown": markdown.written, "html": page.written}
@@ -140,7 +139,7 @@ def _options(folder: ShadowFolder, cluster: ClusterOptions, record: Record) -> E
 
 
 def _reported(record: Record, min_duration: float, folder: ShadowFolder, options: EngineOptions) -> ShadowDocument:
-    seen = list(histories(folder.lines(), record.until, _DECODERS, record.other_scheduler))
+    seen = list(histories(folder.lines(), record.until, decoders(options), record.other_scheduler))
     truncated: tuple[str, ...] = ()
     if folder.truncated:
         parts = counted(folder.truncated, "part")

@@ -11,7 +11,7 @@ import msgspec
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
-from vgpu_scheduler.groups import POD_GROUP_KINDS
+from vgpu_scheduler.groups import pod_group_kind
 from vgpu_scheduler.kube import (
     SELECTING_KINDS,
     STORAGE_DECODERS,
@@ -275,13 +275,9 @@ class LoadedCluster:
         InvalidObjectsError
             If the object cannot be understood.
         """
-        version = str(obj.get("apiVersion", ""))
-        name = f"PodGroup.{group_of(obj)}"
-        kind = next(
-            (kind for kind in POD_GROUP_KINDS if version == kind.resource.api_version or name == kind.name), None
-        )
+        kind = pod_group_kind(str(obj.get("apiVersion", "")))
         if kind is None:
-            self._ignore(name)
+            self._ignore(f"PodGroup.{group_of(obj)}")
             return
         groups, metadata = self.engine.groups, metadata_of(obj)
         groups.served.add(kind.name)
