@@ -11,10 +11,12 @@ from tests.history.recorded import BEGAN, HOUR
 from vgpu_scheduler.engine import SCHEDULER_NAME, Engine, EngineOptions
 from vgpu_scheduler.forecast import Forecast, WorkloadHistory, forecast, present_of
 from vgpu_scheduler.history import Changed, replay
+from vgpu_scheduler.history.allocation_sampler import AllocationSampler
 from vgpu_scheduler.history.rebuilding import rebuilt
 from vgpu_scheduler.history.virtual import VirtualCluster, known_objects
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif import World, make_dialect
+from vgpu_scheduler.whatif.traces.of_cluster import nodes_of_cluster
 
 
 def cards(engine: Engine) -> dict[str, list[Any]]:
@@ -47,6 +49,21 @@ def test_objects_of_a_removed_node_are_not_known() -> None:
     world = world_of("koordinator", objects=node_of("koordinator"))
     world.remove_node("koordinator")
     assert list(known_objects(world.engine)) == []
+
+
+def test_cards_alone_are_counted_and_no_rdma_devices() -> None:
+    objects = [obj for dialect in DIALECTS for obj in node_of(dialect)]
+    (beside,) = (obj for obj in objects if obj["kind"] == "Device")
+    rdma = {"type": "rdma", "minor": 0, "id": "mlx5_0", "health": True, "resources": {"koordinator.sh/rdma": "100"}}
+    beside["spec"]["devices"].append(rdma)
+    world = world_of(*DIALECTS, objects=objects)
+    assert len(world.devices("koordinator", "koordinator")) == 2
+
+    sampler = AllocationSampler(world.engine.state, world.engine.dialects)
+    sampler.read(BEGAN)
+    found = sampler.series()
+    assert (found.cards.tolist(), found.allocated.tolist(), found.idle.tolist()) == ([3.0], [3.0], [0.0])
+    assert {node.name: node.models for node in nodes_of_cluster(world)[0]} == dict.fromkeys(DIALECTS, ("NVIDIA-A100",))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -66,8 +66,8 @@ class AllocationSampler:
         for dialect in self._dialects:
             matrix = self._state.matrix(dialect.name)
             for device, (_, used) in zip(matrix.devices(row), matrix.usage(row), strict=True):
-                if not device.in_service or device.part:
-                    continue  # out of service, or counted with its card already
+                if device.vendor not in dialect.inventory.cards or not device.in_service or device.part:
+                    continue  # no card, such as RDMA and FPGA devices, out of service, or counted with its card already
                 part = part_of_card(dialect.inventory, device, used)
                 cards += PARTS
                 allocated += part

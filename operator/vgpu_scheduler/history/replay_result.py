@@ -79,7 +79,7 @@ class Series:
     times
         The beginning of each step, in seconds since the epoch, ascending.
     cards
-        The number of cards in service; cards out of service count nowhere.
+        The number of cards in service; cards out of service, RDMA and FPGA devices count nowhere.
     allocated
         The allocated amount, in cards.
     stranded_free

@@ -12,8 +12,8 @@ def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
     """Return the nodes of a cluster, and one sentence for each node that is left out.
 
     Running pods are ignored. Cordoned nodes are left out, and so are nodes without cards that have repelling taints;
-    pods are assumed to tolerate the taints of nodes with cards. Unhealthy and cordoned cards do not count, and vendors
-    are not distinguished.
+    pods are assumed to tolerate the taints of nodes with cards. Unhealthy and cordoned cards do not count, and neither
+    vendors nor dialects are distinguished.
     """
     found, left_out = [], []
     for name in sorted(world.nodes):
@@ -38,11 +38,14 @@ def _trace_node(node: Node, models: tuple[str, ...], memory: int) -> TraceNode:
 
 
 def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
-    """Return the models of a node's cards, and the MiB of each, rounded up so that a percent is a whole number."""
-    for dialect in world.engine.dialects:
-        inventory = dialect.inventory
-        devices = [device for device in world.devices(node, dialect.name) if device.in_service and not device.part]
-        if devices:
-            most = max(device.total[inventory.memory] * inventory.memory_unit for device in devices) // MIB
-            return tuple(device.type for device in devices), max(-(-most // 100), 1) * 100
-    return (), 0
+    """Return the models of a node's cards, and the MiB of each, rounded up so that a percent is a whole number.
+
+    RDMA and FPGA devices are no cards.
+    """
+    cards = [
+        (device.type, device.total[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB)
+        for _, dialect, device in world.listed_devices(nodes=(node,))
+        if device.vendor in dialect.inventory.cards and device.in_service and not device.part
+    ]
+    most = max((memory for _, memory in cards), default=0)
+    return tuple(model for model, _ in cards), max(-(-most // 100), 1) * 100 if cards else 0
