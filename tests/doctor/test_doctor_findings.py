@@ -304,6 +304,24 @@ def test_a_pod_that_its_scheduler_has_announced_was_looked_at(*, is_announced: b
     assert (("pod-unserved", "Pod default/waits") in found(look(objects))) is not is_announced
 
 
+@pytest.mark.parametrize("looked_at", [False, True])
+@pytest.mark.parametrize("scheduler", ["hami-scheduler", "default-scheduler"])
+def test_a_pod_at_which_a_scheduler_of_coexist_with_has_not_looked_is_told(scheduler: str, *, looked_at: bool) -> None:
+    objects = healthy()
+    pod = pod_object("waits")
+    pod["spec"]["schedulerName"] = scheduler
+    pod["metadata"]["creationTimestamp"] = ago(600)
+    if looked_at:
+        pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    objects["Pod"].append(pod)
+    told = [each for each in look(objects, expected=expecting(coexist_with=(scheduler,))).findings]
+    assert [(each.diagnosis.id, each.message) for each in told] == (
+        []
+        if looked_at
+        else [("pod-unserved", f"it names {scheduler}, which has not looked at it; ours are vgpu-scheduler")]
+    )
+
+
 def test_a_stock_plugin_on_other_nodes_is_none_of_our_business() -> None:
     objects = healthy()
     stock_plugin(objects)

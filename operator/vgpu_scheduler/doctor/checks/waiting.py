@@ -32,24 +32,24 @@ _OVERDUE = 60.0
 
 def waiting(seen: DoctorInput) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
-    served = (*seen.expected.options.scheduler_names, *seen.expected.options.coexist_with)
+    ours, coexisting = seen.expected.options.scheduler_names, seen.expected.options.coexist_with
     allocations = allocation_annotations(seen)
     for pod in seen.pods:
         if not needs_scheduling(pod):
             continue
         ref = ObjectRef.of_pod(pod)
-        if pod.scheduler_name in seen.expected.options.scheduler_names:
+        if pod.scheduler_name in ours:
             if not seen.leading and _for_a_while(seen, pod):
                 yield UNSERVED.of(ref, f"it names {pod.scheduler_name}, and no scheduler of that name runs")
-        elif not seen.asks_for_devices(pod) or pod.scheduler_name in served:
+        elif not seen.asks_for_devices(pod):
             continue
-        elif pod.scheduler_name == DEFAULT_SCHEDULER:
+        elif pod.scheduler_name == DEFAULT_SCHEDULER and DEFAULT_SCHEDULER not in coexisting:
             unknown = sorted(pod.spec.resource_names.keys() & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
             if unknown:
                 yield WRONG_SCHEDULER.of(ref, f"it names {DEFAULT_SCHEDULER} and asks for {', '.join(unknown)}")
         elif pod.scheduled_condition is None and allocations.isdisjoint(pod.annotations) and _for_a_while(seen, pod):
             yield UNSERVED.of(
-                ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(served)}"
+                ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(ours)}"
             )
 
 
