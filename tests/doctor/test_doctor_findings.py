@@ -314,7 +314,7 @@ def test_a_pod_at_which_a_scheduler_of_coexist_with_has_not_looked_is_told(sched
     if looked_at:
         pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     objects["Pod"].append(pod)
-    told = [each for each in look(objects, expected=expecting(coexist_with=(scheduler,))).findings]
+    told = list(look(objects, expected=expecting(coexist_with=(scheduler,))).findings)
     assert [(each.diagnosis.id, each.message) for each in told] == (
         []
         if looked_at
