@@ -122,7 +122,9 @@ def test_tenants_are_told_what_the_condition_says_of_a_group(
     api.refused = frozenset(KINDS.values())
     api.refused_everywhere = frozenset(kind for kind in KINDS.values() if kind.startswith(("PodGroup", *unseen)))
     api.objects.append(member("p", NAMED["label scheduling.x-k8s.io/pod-group"], message))
-    assert f"  {told}" in run("explain", "p", "-n", "team").stdout
+    said = run("explain", "p", "-n", "team").stdout
+    assert f"  {told}" in said
+    assert "change the requests" not in said, "nothing is said of requests"
 
 
 @pytest.mark.parametrize("odd", [0, 1, 3])

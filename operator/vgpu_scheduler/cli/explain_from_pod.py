@@ -205,7 +205,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     answer |= {"nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else {}
     scheduler = {"named": pod.scheduler_name, "ours": ours}
     plain = {**answer, "scheduler": scheduler, "missing": missing}
-    concerned = whom_requests_concern(reading.world, pod) if advised.remedies else ""
+    concerned = whom_requests_concern(reading.world, pod) if advised.changes_requests else ""
     plain |= {"group": concerned} if concerned else {}
     waiting = WaitingPod(pod, now, advised, concerned, ours)
     lines = [*waiting.lines(error.scheduler.settings), "", f"The explanation ends here: {missing}."]

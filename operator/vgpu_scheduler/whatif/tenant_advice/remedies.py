@@ -93,6 +93,12 @@ class ConditionRemedies:
         """Alternative remedies as text."""
         return tuple(map(say, self.advice))
 
+    @property
+    def changes_requests(self) -> bool:
+        """Whether any remedy changes what the pod asks for."""
+        actions = (action for advice in self.advice for action in advice)
+        return any(each.amount is not None or each.leaves_out or each.what.startswith("ask ") for each in actions)
+
 
 class OtherRemedies(NamedTuple):
     """Remedies for a pod that do not follow from its condition.
