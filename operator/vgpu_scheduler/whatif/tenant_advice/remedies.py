@@ -341,6 +341,9 @@ def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     if names and filters.UNBOUND_IMMEDIATE.text in message:
         are, their = ("is", "its") if len(names) == 1 else ("are", "their")
         yield do(f"wait until {which} {are} bound, or see {their} events")
+    elif names and filters.NO_VOLUME.text in message:
+        which = which if len(names) == 1 else f"each of {which} that is not bound"
+        yield do(f"have a volume for {which} that is free, large enough and reachable from a node that fits")
     elif names and any(reason.text in message for reason in (*OF_CLAIMS, filters.TOO_MANY_VOLUMES)):
         yield do(f"check where {which} can be used, and by which pods: nodes reject the pod because of it")
 
