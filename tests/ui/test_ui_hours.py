@@ -27,7 +27,8 @@ ADDRESS = "/namespaces"
 
 def objects() -> list[Object]:
     held = running("x", "a", "GPU-a-0", 2048)
-    held["metadata"]["creationTimestamp"] = "2026-01-01T12:00:00Z"
+    held["metadata"]["creationTimestamp"] = "2026-01-01T11:00:00Z"
+    held["status"] = {"phase": "Running", "startTime": "2026-01-01T12:00:00Z"}
     return [node("a"), held]
 
 
