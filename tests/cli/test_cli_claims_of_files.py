@@ -121,3 +121,13 @@ def test_what_cannot_be_changed_of_a_claim_is_told(cluster: list[str], tmp_path:
     told = run("simulate", "-f", written(tmp_path, "data", "z-older"), *cluster)
     assert "PersistentVolumeClaim data: spec.storageClassName is not that of the one that is there" in told.stderr
     assert "west" in told.stdout
+
+
+def test_a_class_that_the_file_makes_the_default_no_more_is_none(cluster: list[str], tmp_path: Path) -> None:
+    file = Path(written(tmp_path, "made", None))
+    classes = [default_class(name, "2026-02-01T00:00:00Z", wait=name == "newest") for name in ("newest", "nyet")]
+    for each in classes:
+        each["metadata"]["annotations"][IS_DEFAULT] = "false"
+    file.write_text(yaml.safe_dump_all([*classes, *yaml.safe_load_all(file.read_text())]))
+    told = run("simulate", "-f", str(file), *cluster).stdout
+    assert "pod has unbound immediate PersistentVolumeClaims" in told, "the default is the older class"

@@ -261,24 +261,29 @@ def test_quotas_of_other_vendors_are_not_told(api: Api, seed: int) -> None:
         assert not any(name in line for name in OF_OTHERS for line in (*remedies, *text.splitlines()))
 
 
-@pytest.mark.parametrize("other_has_it", [False, True])
-@pytest.mark.parametrize("on_host", ["kubernetes.io/hostname", "zone"])
+def kept_from(*topology_keys: str) -> Object:
+    """Return a required anti-affinity against pods of an application."""
+    terms = [{"labelSelector": {"matchLabels": {"app": "anti"}}, "topologyKey": key} for key in topology_keys]
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@pytest.mark.parametrize("of_other", [(), ("host",), ("zone",), ("host", "zone")])
+@pytest.mark.parametrize("own", ["host", "zone"])
 def test_an_anti_affinity_that_the_other_pod_has_too_need_not_be_left_out(
-    api: Api, on_host: str, *, other_has_it: bool
+    api: Api, own: str, of_other: tuple[str, ...]
 ) -> None:
-    away = {"labelSelector": {"matchLabels": {"app": "anti"}}, "topologyKey": on_host}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [away]}}
+    """Pods of one host are pods of one zone, too; on another host only a term about the zone keeps the pod away."""
     there, asked = running("there", "a", "GPU-a-0", 1000), waiting("p")
     for each in (there, asked):
         each["metadata"] |= {"namespace": "team", "labels": {"app": "anti"}}
-    asked["spec"]["affinity"] = affinity
-    if other_has_it:
-        there["spec"]["affinity"] = affinity
-    host = node("a", 2)
-    host["metadata"]["labels"] = {on_host: "here"}
-    api.objects[:] = [host, there, asked]
+    asked["spec"]["affinity"] = kept_from(own)
+    if of_other:
+        there["spec"]["affinity"] = kept_from(*of_other)
+    hosts = [node(name, 2, labels={"host": name, "zone": "here"}) for name in ("ab" if own == "zone" else "a")]
+    api.objects[:] = [*hosts, there, asked]
     assert not decided(api, "p")
     advice = as_told(api, "p", frozenset({"pods"}))
-    assert any("leave out its pod anti-affinity" in each for each in advice) != other_has_it
+    assert any("leave out its pod anti-affinity" in each for each in advice) == (own not in of_other)
     del asked["spec"]["affinity"]
-    assert bool(decided(api, "p")) != other_has_it
+    if own == "zone" or own in of_other:  # else a term of the other about the zone may keep the pod away
+        assert bool(decided(api, "p")) == ("zone" not in of_other and own not in of_other)

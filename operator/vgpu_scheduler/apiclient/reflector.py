@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from vgpu_scheduler.apiclient.client import ApiClient, ApiError, ApiUnreachableError
 from vgpu_scheduler.apiclient.clock import Backoff
-from vgpu_scheduler.kube import decode_event, decode_identity
+from vgpu_scheduler.kube import WatchStatus, decode_event, decode_identity
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class Reflected(Protocol):
         """Process an event, never an error; return its resource version, empty if it could not be read."""
 
     def failed(self, error: Exception) -> bool:
-        """Note why a list or a watch failed; return whether all must be listed again.
+        """Note why a list or a watch failed; return whether a refused watch is given up until the next list.
 
-        After an error that is not the API server's all are listed again in any case.
+        After an error that is not the API server's, and where the version is too old, all are listed again anyway.
         """
 
 
@@ -56,15 +56,23 @@ class Reflector:
     reflected
         The objects.
     look_again
-        Seconds between two lists while there is nothing to watch.
+        Seconds until the next list while there is nothing to watch, or while the watch is forbidden.
     version
-        The version of a list that was processed already, to watch from; empty to list first.
+        The version of a list that was processed already, to watch from; empty if it found nothing to watch. None to
+        list first.
     fields
         A field selector for watches; empty for all objects.
     """
 
     def __init__(
-        self, api: ApiClient, path: str, reflected: Reflected, *, look_again: float, version: str = "", fields: str = ""
+        self,
+        api: ApiClient,
+        path: str,
+        reflected: Reflected,
+        *,
+        look_again: float,
+        version: str | None = None,
+        fields: str = "",
     ) -> None:
         self._api = api
         self._path = path
@@ -72,30 +80,32 @@ class Reflector:
         self._look_again = look_again
         self._version = version
         self._fields = fields
+        self._progressed = False
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         backoff = watch_backoff()
         while True:
-            before, retry_after = self._version, None
+            retry_after, self._progressed = None, False
             try:
-                if not self._version:
-                    before = self._version = await self._reflected.list_all()
+                if self._version is None:
+                    self._version = await self._reflected.list_all()
                 if not self._version:
                     await asyncio.sleep(self._look_again)
+                    self._version = None
                     continue
-                await self._watch()
+                await self._watch(self._version)
             except Exception as error:  # noqa: BLE001 - whatever fails, the objects must stay up to date
                 retry_after = self._note(error)
-            if self._version not in ("", before):
+            if self._progressed:
                 backoff.reset()
             await backoff.sleep(retry_after)  # never a tight loop, even if the server ends each watch at once
 
-    async def _watch(self) -> None:
+    async def _watch(self, version: str) -> None:
         """Follow one watch to its end."""
         params = {
             "watch": "true",
-            "resourceVersion": self._version,
+            "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
@@ -103,26 +113,34 @@ class Reflector:
             params["fieldSelector"] = self._fields
         async with self._api.stream(self._path, params, _IDLE_TIMEOUT) as lines:
             if not self._reflected.opened():
-                self._version = ""
+                self._version = None
                 return
             async for line in lines:
                 if line.startswith(_ERROR):
-                    if status := decode_event(line, decode_identity).status:
-                        log.info("watch of %s: %s", self._path, status.message)
-                        self._version = "" if status.code == HTTPStatus.GONE else self._version
+                    self._end(decode_event(line, decode_identity).status or WatchStatus())
                     return
-                self._version = self._reflected.take(line) or self._version
+                if version := self._reflected.take(line):
+                    self._version, self._progressed = version, True
+
+    def _end(self, status: WatchStatus) -> None:
+        """Note the error with which the API server ends a watch; the watch resumes only if it was one too many."""
+        level = logging.INFO if status.code == HTTPStatus.GONE else logging.WARNING
+        log.log(level, "watch of %s: %s", self._path, status.message)
+        if status.code != HTTPStatus.TOO_MANY_REQUESTS:
+            self._version = None
 
     def _note(self, error: Exception) -> float | None:
         """Note why a list or a watch failed; return the seconds for which the API server asks to wait."""
         list_again = self._reflected.failed(error)
         if isinstance(error, ApiError):
-            if list_again or error.response.status in _GONE:
+            if error.response.status in _GONE:
+                self._version = None
+            elif list_again:
                 self._version = ""
             return error.response.retry_after
         if not isinstance(error, ApiUnreachableError):
             log.error("watch of %s failed and is restarted", self._path, exc_info=error)
-            self._version = ""
+            self._version = None
         return None
 
 

@@ -73,10 +73,12 @@ class ObjectStream(Generic[_Value]):
         if since:
             self.listed.set()
         self.refusal = ""
+        self._is_open = False
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        version, fields = str(self._since or ""), "" if self._selection is None else self._selection.fields
+        version = str(self._since) if self._since else None
+        fields = "" if self._selection is None else self._selection.fields
         await Reflector(self._api, self.kind.path, self, look_again=_LOOK_AGAIN, version=version, fields=fields).run()
 
     async def list_all(self) -> str:
@@ -108,6 +110,7 @@ class ObjectStream(Generic[_Value]):
 
     def opened(self) -> bool:
         """Tell whether nothing was missed: after a refusal, what was missed has to be listed."""
+        self._is_open = True
         return not self.refusal
 
     def take(self, line: bytes) -> str:
@@ -134,7 +137,9 @@ class ObjectStream(Generic[_Value]):
     def failed(self, error: Exception) -> bool:
         """Log the error; a watch that is refused goes on where it was, once it is allowed."""
         if isinstance(error, ApiError | ApiUnreachableError):
-            log.warning("stream of %s: %s", self.kind.path, error)
+            level = logging.INFO if self._is_open else logging.WARNING  # a lost connection is made again at once
+            log.log(level, "stream of %s: %s", self.kind.path, error)
+        self._is_open = False
         if isinstance(error, ApiError) and error.response.status == HTTPStatus.FORBIDDEN:
             self.refusal = str(error)
         return False

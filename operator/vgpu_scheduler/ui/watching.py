@@ -16,9 +16,9 @@ from vgpu_scheduler.ui.shared_values import SharedValues
 Key = tuple[str, str]
 """Namespace and name."""
 _LOOK_AGAIN: Final = 30.0
-"""Seconds between two lists of a kind that cannot be listed."""
+"""Seconds between two lists of a kind that cannot be watched or listed."""
 _LIST_AGAIN: Final = frozenset((HTTPStatus.GONE, HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
-"""The statuses of a refused watch after which the kind is listed again."""
+"""The statuses of a refused watch after which the kind is listed again: at once, or where it is forbidden, later."""
 
 
 class ObjectHandler(Protocol):

@@ -135,12 +135,13 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
     """
     _check(supposed, visibility)
     nodes, said = _nodes(world), list[str]()
-    known, ignored = len(world.problems), Counter(world.ignored)
+    ignored = Counter(world.ignored)
     cards = usage.cards(world)
     heat = heat_map(world, cards, supposed.by, most=_MOST_TILES, named=visibility.named)
     before = PageState(heat, usage.summed("before", cards))
     with bad_query_errors():
         policies = _change(world, view, supposed, visibility, said)
+        known = len(world.problems)  # those of copied nodes are about pods of any namespace
         asked = _asked(world, supposed, visibility)
         if supposed.copies:
             outcome, forecasts = _count(world, view, asked, supposed, said), {}

@@ -269,8 +269,8 @@ def _compared(node: str, candidates: Candidates) -> Iterator[str]:
     """Yield sentences that compare the cost of evictions on the chosen node with that on others."""
     chosen = candidates.victims[node]
     least = chosen.cost
-    of_some = "" if candidates.is_complete else f" of the {len(candidates.victims)} nodes that were compared"
-    yield f"This costs least{of_some}: {_cost(chosen)}."
+    compared = f"Of the first {counted(len(candidates.victims), 'node')} with victims, this"
+    yield f"{'This' if candidates.is_complete else compared} costs least: {_cost(chosen)}."
     others = sorted((found.cost, name) for name, found in candidates.victims.items() if name != node)
     for cost, name in others[:_MOST_OTHERS]:
         found = candidates.victims[name]

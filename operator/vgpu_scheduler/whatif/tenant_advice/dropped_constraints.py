@@ -92,8 +92,9 @@ def _constraints_to_drop(asked: PodRequest, message: str) -> Iterator[Constraint
 
 
 def _is_mutual(asked: PodRequest) -> bool:
-    """Tell whether all seen pods that a pod's anti-affinity selects keep it away by their own, too."""
+    """Tell whether all seen pods that a pod's anti-affinity selects keep it as far away by their own, too."""
     world = asked.world
     pod = world.pod(asked.written, again=True)
-    selected = [each for each in world.bound.values() if any(repelled_topologies(world, pod, each))]
-    return bool(selected) and all(any(repelled_topologies(world, each, pod)) for each in selected)
+    own = ((each, set(repelled_topologies(world, pod, each))) for each in world.bound.values())
+    selected = [(each, keys) for each, keys in own if keys]
+    return bool(selected) and all(keys <= set(repelled_topologies(world, each, pod)) for each, keys in selected)

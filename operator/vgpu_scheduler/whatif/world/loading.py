@@ -319,7 +319,10 @@ class LoadedCluster:
             metadata["namespace"] = namespace_of(metadata)
         found = decoded(STORAGE_DECODERS[kind], obj, metadata)
         self._observe(kind, found)
-        if kind == "StorageClass" and is_default_class(obj):
+        if kind != "StorageClass":
+            return
+        self._default_classes.pop(found.name, None)  # a file may say that the class is the default no more
+        if is_default_class(obj):
             self._default_classes[found.name] = str(metadata_of(obj).get("creationTimestamp") or NOT_CREATED_YET)
 
     def _add_selecting(self, kind: str, obj: Object) -> None:
