@@ -16,8 +16,8 @@ UNSERVED = Diagnosis(
     "pod-unserved",
     Severity.ERROR,
     "The pod waits, and the scheduler that it names does not run or does not exist: no scheduler has tried the pod.",
-    "Start that scheduler, or create the pod anew with the right schedulerName. If this scheduler is to place pods of "
-    "that name, and no other does, add the name to scheduler_names.",
+    "Start that scheduler, create the pod anew with the right schedulerName, or add the name to scheduler_names if no "
+    "other scheduler has it.",
 )
 WRONG_SCHEDULER = Diagnosis(
     "pod-names-another-scheduler",
