@@ -8,7 +8,7 @@ from typing import Any, Final
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.whatif import World, is_workload
-from vgpu_scheduler.whatif.objects.objects import group_of
+from vgpu_scheduler.whatif.objects.objects import group_of, namespace_of
 from vgpu_scheduler.whatif.objects.storage import with_default_class
 
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -81,4 +81,4 @@ def _key(obj: Object) -> _Key:
     metadata = mapping_of(obj.get("metadata"))
     kind = str(obj.get("kind", ""))
     group = group_of(obj) if kind == "PodGroup" else ""  # the one kind here of which several groups have one
-    return kind, group, str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+    return kind, group, namespace_of(metadata), str(metadata.get("name"))

@@ -26,7 +26,7 @@ from vgpu_scheduler.ui.pages.policies import PolicyRow, policy_rows
 from vgpu_scheduler.ui.pages.what_if_page import bad_query_errors
 from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.what_if_thread import until_too_long
-from vgpu_scheduler.whatif import FileObject, PodResult, World
+from vgpu_scheduler.whatif import FileObject, PodResult, World, namespace_of
 
 TEXTS: Final = ("edited",)
 PARAMETERS: Final = ("compare", "with", *TEXTS)
@@ -211,7 +211,7 @@ def _find(world: World, rows: Sequence[PolicyRow], parameter: str, ref: str) -> 
 
 def _edited(text: str, first: Object) -> tuple[str, list[FileObject]]:
     """Parse an edited policy; return it and its title. Its namespace defaults to that of the first policy."""
-    home = str((first.get("metadata") or {}).get("namespace") or "default")
+    home = namespace_of(first.get("metadata") or {})
     found = policies_among(objects_of_text(text, _EDITED), _EDITED, home)
     if len(found) > 1:
         raise BadQueryError(f"{_EDITED}: it contains {len(found)} policies; give one")
