@@ -19,8 +19,8 @@ from vgpu_scheduler.cli.cluster import messages
 
 def test_top_shows_nodes_cards_pods_and_namespaces(api: Api) -> None:
     assert run("top").stdout.splitlines() == [
-        "NODE  CARDS  IDLE  MEMORY        MEM%  CORES   CORES%  PODS  FRAG",
-        "a     2      0     6000/32768Mi  18%   0/200%  0%      1     100%",
+        "NODE  STATUS  CARDS  IDLE  MEMORY        MEM%  CORES   CORES%  PODS  FRAG",
+        "a     Ready   2      0     6000/32768Mi  18%   0/200%  0%      1     100%",
     ]
     assert run("top", "cards").stdout.splitlines()[1:] == [
         "a     GPU-a-0  NVIDIA-A100  6000/16384Mi  36%   0/100%  1/10    1     ready",
@@ -59,7 +59,7 @@ def test_watching_ends_quietly_and_warns_once(api: Api, monkeypatch: pytest.Monk
     watch_times(monkeypatch, 3)
     result = run("top", "-w")
     assert result.exit_code == 130
-    assert result.stdout.count("NODE  CARDS") == 3
+    assert result.stdout.count("NODE  STATUS") == 3
     assert result.stderr == "settings: assumed (the defaults; use --config for others)\n"
 
 
@@ -84,7 +84,7 @@ def test_watching_goes_on_after_the_cluster_did_not_answer(api: Api, monkeypatch
     monkeypatch.setattr(top, "read_cluster", sometimes)
     result = run("top", "-w")
     assert result.exit_code == 130
-    assert result.stdout.count("NODE  CARDS") == 3
+    assert result.stdout.count("NODE  STATUS") == 3
     assert "GET /api/v1/nodes: refused; trying again" in result.stderr
 
 

@@ -25,6 +25,10 @@ def _state(state: str) -> str:
     return click.style(state, fg="red") if state != "ready" and in_colour() else state
 
 
+def _status(status: str) -> str:
+    return click.style(status, fg="red") if status not in {"Ready", ""} and in_colour() else status
+
+
 def _mebibytes(amount: object) -> str:
     return f"{amount}Mi"
 
@@ -80,8 +84,9 @@ NODES: Final = Columns(
     "node",
     attrgetter("node"),
     (
-        *(_text("node"), _text("cards"), _text("idle"), _MEMORY, _MEMORY_PERCENT, _CORES, _CORES_PERCENT),
-        *(_text("pods"), Column("frag", attrgetter("fragmentation"), _percent), _shares(wide=True)),
+        *(_text("node"), Column("status", attrgetter("status"), _status), _text("cards"), _text("idle")),
+        *(_MEMORY, _MEMORY_PERCENT, _CORES, _CORES_PERCENT, _text("pods")),
+        *(Column("frag", attrgetter("fragmentation"), _percent), _shares(wide=True)),
     ),
     as_json,
 )
@@ -91,7 +96,8 @@ CARDS: Final = Columns(
     (
         *(_text("node"), _text("card"), _text("model"), _MEMORY, _MEMORY_PERCENT, _CORES, _shares(wide=False)),
         *(Column("pods", lambda row: len(row.pods)), Column("state", attrgetter("state"), _state)),
-        *(_text("numa", wide=True), _text("mode", wide=True), _listed("names", "pods")),
+        *(_text("node-status", "node_status", wide=True), _text("numa", wide=True), _text("mode", wide=True)),
+        _listed("names", "pods"),
     ),
     as_json,
 )
@@ -102,7 +108,8 @@ MODELS: Final = Columns(
         *(_text("model"), _text("cards"), _text("idle"), _text("unhealthy"), _MEMORY, _MEMORY_PERCENT),
         *(Column("mem-free", attrgetter("free_memory"), _mebibytes), _CORES),
         *(Column("cores-free", attrgetter("free_cores"), _percent), _text("pods")),
-        *(_text("cordoned", wide=True), _shares(wide=True), _text("dialect", wide=True)),
+        *(_text("cordoned", wide=True), _text("plugin-silent", "plugin_silent", wide=True), _shares(wide=True)),
+        _text("dialect", wide=True),
     ),
     as_json,
 )

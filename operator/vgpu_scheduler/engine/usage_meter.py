@@ -73,7 +73,10 @@ class HeldCard(NamedTuple):
 
 
 def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]:
-    """Yield what pods hold of the cards of a node; unlisted cards are left out, as their model is unknown."""
+    """Yield what pods hold of the cards of a node; unlisted cards are left out, as their model is unknown.
+
+    Devices of other kinds, such as RDMA, are left out, too.
+    """
     held: defaultdict[tuple[str, str], list[tuple[Reservation, Amounts]]] = defaultdict(list)
     for reservation in state.reservations(state.nodes.name(row)):
         for dialect, usage in reservation.uses.items():
@@ -85,8 +88,8 @@ def cards_held(state: State, dialects: Dialects, row: int) -> Iterator[HeldCard]
         if number is None:
             continue
         device = matrix.listed(row, number)
-        if device.part:
-            continue  # counted with the device that it is a part of
+        if device.part or device.vendor not in inventory.cards:
+            continue  # counted with the device that it is a part of, or of another kind
         parts = [part_of_card(inventory, device, amounts) for _, amounts in charges]
         too_much = max(sum(parts), PARTS)
         for (reservation, amounts), part in zip(charges, parts, strict=True):

@@ -13,8 +13,9 @@ from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage import PLUGIN_SILENT
 
-STATES: Final = ("ready", "unhealthy", "cordoned")
+STATES: Final = ("ready", "unhealthy", "cordoned", PLUGIN_SILENT)
 PARAMETERS: Final = ("by", "group", "node", "model", "state")
 
 
@@ -59,6 +60,8 @@ class CardsPage:
     ----------
     labels
         The node labels that are available for grouping.
+    states
+        The states of cards to choose from.
     """
 
     view: CardsView
@@ -66,6 +69,7 @@ class CardsPage:
     heat: HeatMap
     labels: Sequence[str]
     models: Sequence[str]
+    states: Sequence[str] = STATES
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the cards as plain values, as ``top cards -o json`` does."""

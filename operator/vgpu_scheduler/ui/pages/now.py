@@ -29,6 +29,8 @@ class CardCounts:
         Cards that are partly in use and have room for more.
     full
         Cards whose memory, compute or slots are used up.
+    unhealthy, cordoned, plugin_silent
+        Cards out of service.
     """
 
     free: int
@@ -36,6 +38,7 @@ class CardCounts:
     full: int
     unhealthy: int
     cordoned: int
+    plugin_silent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,7 @@ def _counts(cards: Sequence[usage.CardUsage]) -> CardCounts:
         full=full,
         unhealthy=sum(card.state == "unhealthy" for card in cards),
         cordoned=sum(card.state == "cordoned" for card in cards),
+        plugin_silent=sum(card.state == usage.PLUGIN_SILENT for card in cards),
     )
 
 

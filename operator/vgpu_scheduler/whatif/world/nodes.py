@@ -18,6 +18,7 @@ _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 _STATES: Final = ("unschedulable", "not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")
 TAINTS_OF_STATE: Final = frozenset(f"node.kubernetes.io/{state}" for state in _STATES)
 """Taints that describe the state of a node, not its kind."""
+_NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def nodes_with(world: World, labels: LabelSelector) -> set[str]:
@@ -55,6 +56,12 @@ def states_of(node: Object) -> list[str]:
     keys = TAINTS_OF_STATE - {_UNSCHEDULABLE}
     taints = (node.get("spec") or {}).get("taints") or ()
     return list(dict.fromkeys(taint["key"] for taint in taints if taint.get("key") in keys))
+
+
+def status_of(node: Object) -> str:
+    """Return the status of a node as ``kubectl get nodes`` shows it, from its taints."""
+    status = "Ready" if _NOT_READY.isdisjoint(states_of(node)) else "NotReady"
+    return f"{status},SchedulingDisabled" if is_cordoned(node) else status
 
 
 def in_good_state(node: Object) -> Object:

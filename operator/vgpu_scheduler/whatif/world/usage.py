@@ -1,6 +1,7 @@
 """Usage of cards by node, card, model, pod and namespace.
 
-Memory is in MiB, compute in percent of a card. Dialects without slots count none.
+Memory is in MiB, compute in percent of a card. Dialects without slots count none. Devices of other kinds (RDMA, FPGA)
+are left out.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.engine import QuotaReport
+from vgpu_scheduler.engine import QuotaReport, vendors_on_node
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import MIB, Amounts, Device
 from vgpu_scheduler.whatif.objects.cards import card_name
+from vgpu_scheduler.whatif.world.nodes import status_of
 from vgpu_scheduler.whatif.world.world import World
 
 
@@ -67,7 +69,10 @@ class CardUsage:
     pods
         The pods that hold a part of the card, as ``namespace/name``.
     state
-        ``ready``, ``unhealthy`` or ``cordoned``.
+        ``ready``, ``unhealthy``, ``cordoned``, or ``plugin-silent`` if the node lists the card and its kubelet offers
+        none of that vendor.
+    node_status
+        The status of the node, as ``kubectl get nodes`` shows it.
     """
 
     node: str
@@ -82,6 +87,7 @@ class CardUsage:
     slots: UsedAmount
     pods: tuple[str, ...]
     state: str
+    node_status: str = ""
 
     @property
     def idle(self) -> bool:
@@ -95,6 +101,9 @@ class NodeUsage:
 
     Attributes
     ----------
+    status
+        As ``kubectl get nodes`` shows it: ``Ready`` or ``NotReady``, and ``SchedulingDisabled`` if it is cordoned.
+        Empty for all nodes.
     idle
         Cards in service of which nothing is used.
     fragmentation
@@ -110,6 +119,7 @@ class NodeUsage:
     slots: UsedAmount
     pods: int
     fragmentation: int
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +130,8 @@ class ModelUsage:
     ----------
     idle
         Cards in service of which nothing is used.
-    unhealthy, cordoned
-        Cards out of service; a card that is both counts as unhealthy.
+    unhealthy, cordoned, plugin_silent
+        Cards out of service, by their state; see :class:`CardUsage`.
     free_memory, free_cores
         What is left of the cards in service.
     pods
@@ -140,6 +150,7 @@ class ModelUsage:
     free_cores: int
     slots: UsedAmount
     pods: int
+    plugin_silent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +187,8 @@ class NamespaceUsage:
 
 
 _NOTHING: Final = UsedAmount(0, 0, 0)
+PLUGIN_SILENT: Final = "plugin-silent"
+"""The state of a card that its node lists, while the kubelet offers none of that vendor."""
 Usage = CardUsage | NodeUsage | ModelUsage | PodUsage | NamespaceUsage
 
 
@@ -208,22 +221,47 @@ def cards_on(world: World, nodes: Iterable[str]) -> list[CardUsage]:
                 for uuid in usage.charges:
                     held_by[pod.node_name, dialect, uuid].append(pod.key)
     for name in changed:
-        listed = [card for each in world.engine.dialects for card in _cards_of(world, each, name, held_by)]
+        node = _NodeOfCards.of(world, name)
+        listed = [card for each in world.engine.dialects for card in _cards_of(world, each, node, held_by)]
         by_node[name] = (versions[name], listed)
     return [card for name in sorted(versions) for card in by_node[name][1]]
 
 
+@dataclass(frozen=True, slots=True)
+class _NodeOfCards:
+    """What a node says of all of its cards: its status, and the vendors whose plugins are silent."""
+
+    name: str
+    status: str
+    silent: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, world: World, name: str) -> _NodeOfCards:
+        node = world.engine.state.node(name)
+        assert node is not None
+        listed = world.engine.state.devices_by_dialect(name)
+        silent = {
+            (dialect.name, on_node.vendor)
+            for dialect in world.engine.dialects
+            for on_node in vendors_on_node((dialect,), listed)
+            if on_node.offers_none(node)
+        }
+        return cls(name, status_of(world.nodes[name]), frozenset(silent))
+
+
 def _cards_of(
-    world: World, dialect: Dialect, node: str, held_by: Mapping[tuple[str, str, str], Sequence[str]]
+    world: World, dialect: Dialect, node: _NodeOfCards, held_by: Mapping[tuple[str, str, str], Sequence[str]]
 ) -> Iterable[CardUsage]:
-    for device, amounts in world.engine.state.usage_on(node, dialect.name):
-        if device.part:
+    for device, amounts in world.engine.state.usage_on(node.name, dialect.name):
+        if device.part or device.vendor not in dialect.inventory.cards:
             continue
-        in_service = device.state == "ready"
+        is_silent = device.in_service and (dialect.name, device.vendor) in node.silent
+        state = PLUGIN_SILENT if is_silent else device.state
+        in_service = state == "ready"
         parts = (_memory(dialect, device, amounts), _cores(dialect, device, amounts), _slots(device, amounts))
         memory, cores, slots = (UsedAmount.of_card(*part, in_service=in_service) for part in parts)
         yield CardUsage(
-            node=node,
+            node=node.name,
             card=card_name(device.vendor, device.uuid),
             dialect=dialect.name,
             vendor=device.vendor,
@@ -233,8 +271,9 @@ def _cards_of(
             memory=memory,
             cores=cores,
             slots=slots,
-            pods=tuple(sorted(held_by.get((node, dialect.name, device.uuid), ()))),
-            state=device.state,
+            pods=tuple(sorted(held_by.get((node.name, dialect.name, device.uuid), ()))),
+            state=state,
+            node_status=node.status,
         )
 
 
@@ -267,7 +306,7 @@ def nodes(listed: Iterable[CardUsage]) -> list[NodeUsage]:
     by_node: defaultdict[str, list[CardUsage]] = defaultdict(list)
     for card in listed:
         by_node[card.node].append(card)
-    return [summed(name, theirs) for name, theirs in by_node.items()]
+    return [replace(summed(name, theirs), status=theirs[0].node_status) for name, theirs in by_node.items()]
 
 
 def summed(name: str, listed: Sequence[CardUsage]) -> NodeUsage:
@@ -345,6 +384,7 @@ def _model(dialect: str, model: str, listed: Sequence[CardUsage]) -> ModelUsage:
         free_cores=together.cores.free,
         slots=together.slots,
         pods=together.pods,
+        plugin_silent=sum(card.state == PLUGIN_SILENT for card in listed),
     )
 
 
@@ -365,6 +405,8 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
             device = devices.get(uuid)
             if device is not None and device.part:
                 continue  # the whole device is counted instead
+            if (device.vendor if device else usage.vendors.get(uuid)) not in {*dialect.inventory.cards, None}:
+                continue  # a device of another kind
             held.append(card_name(device.vendor, uuid) if device else uuid)
             memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
             if device is not None:
