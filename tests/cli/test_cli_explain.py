@@ -436,3 +436,24 @@ def test_who_sees_one_namespace_is_told_of_its_pods_alone(api: Api) -> None:
 def test_explain_is_about_one_pod(api: Api, words: tuple[str, ...]) -> None:
     result = run("explain", *words)
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("few_rights", [False, True])
+def test_a_pod_that_was_evicted_and_is_gone_is_told_so(api: Api, *, few_rights: bool) -> None:
+    said = "Preempted by pod default/large on node a"
+    for number, (name, reason, minute) in enumerate(
+        [("gone", "Preempted", 1), ("gone", "Preempted", 3), ("gone", "Scheduled", 5), ("other", "Preempted", 7)]
+    ):
+        event = {"reason": reason, "message": f"{said} {minute}", "lastTimestamp": f"2026-01-01T00:0{minute}:00Z"}
+        about = {"involvedObject": {"kind": "Pod", "namespace": "default", "name": name}}
+        metadata = {"name": f"e{number}", "namespace": "default"}
+        api.objects.append({"kind": "Event", "metadata": metadata, **about, **event})
+    if few_rights:
+        api.refused = frozenset({"Node"})
+    result = run("explain", "gone")
+    assert result.exit_code == 2
+    assert result.stderr.endswith(
+        "Error: pod default/gone no longer exists: it was evicted at 2026-01-01T00:03:00Z to make room for another pod;"
+        f" its event Preempted says: {said} 3\n"
+    )
+    assert "no longer exists" not in run("explain", "never").stderr

@@ -31,6 +31,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
 )
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, explain_from_page, page_for
+from vgpu_scheduler.cli.pod_events import why_gone
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted, did_you_mean
@@ -148,7 +149,7 @@ def _explain_with_world(
     """Explain pods to a user who may see the whole cluster."""
     if node and not world.has_node(node):
         fail(f"there is no node {node}{did_you_mean(node, world.nodes)}")
-    pods = _pods_to_explain(world, selected, cluster)
+    pods = _pods_to_explain(world, view, selected, cluster)
     waiting = [pod for pod in pods if pod.uid in world.pending and is_ours(pod.scheduler_name, view.scheduler.settings)]
     with exit_on_error():
         forecaster = forecaster_of(world, view, forecast.logs) if waiting and forecast else None
@@ -162,14 +163,17 @@ def _explain_with_world(
     _show(explanations, selected.key, output, [pod.key for pod in pods])
 
 
-def _pods_to_explain(world: World, selected: _SelectedPods, cluster: ClusterOptions) -> list[Pod]:
+def _pods_to_explain(world: World, view: ClusterView, selected: _SelectedPods, cluster: ClusterOptions) -> list[Pod]:
     """Return the selected pods that wait or run, by namespace and name; end the command if there are none."""
     known = sorted(world.present_pods, key=lambda pod: pod.key)
     pods = [pod for pod in known if selected.includes(pod)]
     if not pods:
         meant = did_you_mean_pod(selected.key, [each.key for each in known]) if selected.key else ""
         meant = meant or did_you_mean_namespace(selected.searched_namespace, cluster, world)
-        _fail_without_pods(selected, why_no_more_in(world, selected.key), meant)
+        why = why_no_more_in(world, selected.key)
+        if view.live and selected.key and selected.key not in world.pods:
+            why = why_gone(cluster, selected.key)
+        _fail_without_pods(selected, why, meant)
     return pods
 
 

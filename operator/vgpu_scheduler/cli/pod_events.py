@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import EventReason
+from vgpu_scheduler.model import MESSAGE, EventReason, cut
 from vgpu_scheduler.reading import ClusterOptions, get_object
 
 
@@ -43,6 +43,30 @@ def last_events(cluster: ClusterOptions, namespace: str, uid: str = "") -> dict[
         for each in failed.keys() | turns.keys()
         for (refused, refusal), (since, turn) in [(failed.get(each, ("", "")), turns.get(each, ("", "")))]
     }
+
+
+def why_gone(cluster: ClusterOptions, key: str) -> str:
+    """Return a clause that a missing pod was evicted for another one, according to its events; empty if none says so.
+
+    Parameters
+    ----------
+    key
+        ``namespace/name`` of the pod.
+    """
+    namespace, _, name = key.partition("/")
+    query = f"involvedObject.kind=Pod,involvedObject.name={name},reason={EventReason.PREEMPTED}"
+    path = collection_path("/api/v1/events", namespace)
+    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
+    if isinstance(listed, str):
+        return ""
+    events = [event for event in listed.get("items") or () if event.get("reason") == EventReason.PREEMPTED]
+    about = [event for event in events if (event.get("involvedObject") or {}).get("name") == name]
+    if not about:
+        return ""
+    last = max(about, key=_when)
+    message = " ".join(str(last.get("message") or "").split())
+    told = f"; its event {EventReason.PREEMPTED} says: {cut(message, MESSAGE)}" if message else ""
+    return f"no longer exists: it was evicted at {_when(last)} to make room for another pod{told}"
 
 
 def _last_of(
