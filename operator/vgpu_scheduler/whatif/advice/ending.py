@@ -95,7 +95,8 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
         nameless.append(f"have 1 pod that you may not delete end{_on_nodes(ended)}")
     elif ended:
         texts.append(f"end {counted(len(ended), 'pod')}{_named(ended, ': ')}")
-        nameless.append(f"have {counted(len(ended), 'pod')}, not all of which you may delete, end{_on_nodes(ended)}")
+        which = f"{counted(len(ended), 'pod')}{_on_nodes(ended)}"
+        nameless.append(f"have {which} end, by somebody who may delete all of them")
     if going:
         state = "has ended, which is" if len(going) == 1 else "have ended, which are"
         texts.append(f"wait until pod{'' if len(going) == 1 else 's'} {_named(going)} {state} ending already")
