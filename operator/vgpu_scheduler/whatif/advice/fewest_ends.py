@@ -32,6 +32,8 @@ _MOST_NEAR: Final = 600
 """The most questions about a pod with pod affinity, after the search for the fewest was abandoned."""
 _MOST_QUESTIONS: Final = 600
 _MOST_IN_A_HURRY: Final = 200
+_PODS_PER_QUESTION: Final = 8
+"""How many pods ahead in the queue make a question as long again, since they are placed first."""
 _FEW: Final = 2
 """The size of sets from which places are first checked for whether the end of all pods would help."""
 _MOST_FOUND: Final = 16
@@ -138,6 +140,7 @@ class _Search:
         self._budgets = waiting.world.engine.budgets.all()
         self._left_near = _MOST_NEAR
         self._left = _MOST_QUESTIONS if waiting.most_nodes is None else _MOST_IN_A_HURRY
+        self._cost = 1 + len(waiting.before) // _PODS_PER_QUESTION
         # Volumes and cluster parts depend on more than the amounts that pods hold.
         self._counts_amounts = (
             not waiting.ours.spec.volume_claims and waiting.algorithm.classes.cluster_part(waiting.ours) is None
@@ -233,7 +236,7 @@ class _Search:
         own, beside = rest
         ending = [occupant.pod for occupant in chosen]
         if not left:
-            if _allowed(self._budgets, ending) and self._ask(place.fits, [*going, *ending]):
+            if _allowed(self._budgets, ending) and self._ask(place.fits, [*going, *ending], self._cost):
                 yield ending
             return
         elsewhere = beside if chosen or left > 1 else ()
@@ -263,8 +266,8 @@ class _Search:
     def _largest(self, occupants: Sequence[Occupant], most: int) -> Sequence[Occupant]:
         return largest_of(occupants, most) if self._counts_amounts else occupants
 
-    def _ask(self, question: Callable[[Sequence[Pod]], bool], gone: Sequence[Pod]) -> bool:
-        self._left -= 1
+    def _ask(self, question: Callable[[Sequence[Pod]], bool], gone: Sequence[Pod], cost: int = 1) -> bool:
+        self._left -= cost
         if self._left < 0:
             raise OutOfQuestionsError
         return question(gone)
