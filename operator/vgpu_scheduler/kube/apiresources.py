@@ -72,6 +72,7 @@ API_RESOURCES: Final[Mapping[str, ApiResource]] = {
             namespaced=True,
             Pod="pods",
             ResourceQuota="resourcequotas",
+            LimitRange="limitranges",
             PersistentVolumeClaim="persistentvolumeclaims",
             ConfigMap="configmaps",
             Service="services",
