@@ -17,6 +17,7 @@ from .pods import PodStrategy
 from .strategies import (
     BudgetStrategy,
     EventStrategy,
+    LimitRangeStrategy,
     NamespaceStrategy,
     PriorityClassStrategy,
     QuotaStrategy,
@@ -286,6 +287,13 @@ BUILT_IN = (
         subresources={"status": "ResourceQuota"},
         merge_keys=_METADATA,
         strategy=QuotaStrategy(),
+    ),
+    Resource(
+        plural="limitranges",
+        kind="LimitRange",
+        short_names=("limits",),
+        merge_keys=_METADATA,
+        strategy=LimitRangeStrategy(),
     ),
     Resource(
         group="coordination.k8s.io",

@@ -1,7 +1,8 @@
 """HTTP: translates path, query and body into a verb of the registry, and the result into bytes.
 
-Deliberately absent: authentication, authorization, quota enforcement, protobuf answers, webhooks, admission policies
-(they are stored but not evaluated), containers. A request with a bearer token is served like any other.
+Deliberately absent: authentication, authorization, the enforcement of quotas and limit ranges, protobuf answers,
+webhooks, admission policies (they are stored but not evaluated), containers. A request with a bearer token is served
+like any other.
 """
 
 from __future__ import annotations

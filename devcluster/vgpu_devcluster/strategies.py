@@ -124,6 +124,21 @@ class QuotaStrategy(Strategy):
         obj["status"] = {}
 
 
+class LimitRangeStrategy(Strategy):
+    """Limit ranges are stored and shown; nothing enforces them or gives their defaults to pods."""
+
+    def default(self, obj: Object) -> None:
+        """Fill in what follows from the rest, and print the amounts as the API server does."""
+        for item in (obj.get("spec") or {}).get("limits") or ():
+            for key in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+                if item.get(key):
+                    item[key] = canonical_amounts(item[key])
+            if item.get("type") == "Container":
+                limits = {**item.get("max", {}), **item.get("default", {})}
+                requests = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
+                item.update({key: each for key, each in (("default", limits), ("defaultRequest", requests)) if each})
+
+
 class BudgetStrategy(Strategy):
     """Disruption budgets; :mod:`.disruption` counts their pods, and :mod:`.evictions` checks them."""
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 KINDS = (
     *("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces", "/api/v1/events", "/api/v1/configmaps"),
-    *("/api/v1/serviceaccounts", "/api/v1/resourcequotas", "/api/v1/persistentvolumeclaims"),
+    *("/api/v1/serviceaccounts", "/api/v1/resourcequotas", "/api/v1/limitranges"),
+    "/api/v1/persistentvolumeclaims",
     *("/api/v1/persistentvolumes", "/apis/events.k8s.io/v1/events", "/apis/coordination.k8s.io/v1/leases"),
     *("/apis/scheduling.k8s.io/v1/priorityclasses", "/apis/policy/v1/poddisruptionbudgets"),
     *(f"/apis/storage.k8s.io/v1/{kind}" for kind in ("storageclasses", "csinodes", "csidrivers")),
@@ -34,6 +35,7 @@ events: Last_Seen Type Reason Object Subobject+ Source+ Message First_Seen+ Coun
 configmaps: Name Data Age
 serviceaccounts: Name Age
 resourcequotas: Name Request Limit Age
+limitranges: Name Created_At:date
 persistentvolumeclaims: >-
   Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age VolumeMode+
 persistentvolumes: >-
