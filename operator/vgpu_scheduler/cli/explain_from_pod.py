@@ -66,7 +66,7 @@ from vgpu_scheduler.whatif.tenant_advice.unread_groups import note_group
 _ENDED: Final = ("Succeeded", "Failed")
 _WAIT: Final = "wait: its turn comes, or another node is looked for"
 """What helps a pod that has a node, and waits for its turn there."""
-_READ: Final = NAMESPACED_KINDS | {CLUSTER_KIND, "Namespace", "StorageClass"}
+_READ: Final = NAMESPACED_KINDS - {"LimitRange"} | {CLUSTER_KIND, "Namespace", "StorageClass"}
 """The kinds that may tell something about a pod; other pods matter because they count in its quotas."""
 _TELLING: Final = ("Pod", "ResourceQuota", "PersistentVolumeClaim", NAMESPACED_KIND)
 """The namespaced kinds that would tell more about a pod."""

@@ -44,6 +44,12 @@ def immutable_fields(there: Sequence[Object], written: Sequence[Object]) -> Iter
                     yield obj, name
 
 
+def without_existing(there: Sequence[Object], made: Sequence[Object]) -> list[Object]:
+    """Return the objects of those that controllers make that are not there yet."""
+    known = _known(there, made)
+    return [obj for obj in made if _key(obj) not in known]
+
+
 def _applied(obj: Object, there: Object | None, world: World) -> Object:
     if there is None:
         return with_default_class(obj, world.default_class) if obj.get("kind") == _CLAIM else obj

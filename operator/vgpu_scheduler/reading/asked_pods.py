@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import did_you_mean, first_of, quoted
-from vgpu_scheduler.reading.admitted_form import as_admitted
-from vgpu_scheduler.reading.applied import as_applied, immutable_fields
+from vgpu_scheduler.reading.applied import as_applied, immutable_fields, without_existing
+from vgpu_scheduler.reading.created import as_created, claim_problems, refuse
 from vgpu_scheduler.reading.policies import title
 from vgpu_scheduler.reading.schedulers import assumed_scheduler_note
 from vgpu_scheduler.reading.view import LISTED_RESOURCES, NAMESPACED_KINDS, SELECTING_RESOURCES, ClusterView
@@ -67,7 +67,7 @@ def new_pods(
     _add_beside(world, view, objects, warn)
     workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
     world.make_controllers(controller for _, made in workloads for controller in made.controllers)
-    world.make_claims(claim for _, made in workloads for claim in made.claims)
+    _make_claims(world, view, objects, [claim for _, made in workloads for claim in made.claims], warn)
     world.add(group for _, made in workloads for group in made.groups)
     first = slice(1) if once else slice(None)
     pods: list[Pod] = []
@@ -105,6 +105,16 @@ def _add_beside(world: World, view: ClusterView, objects: Sequence[FileObject], 
     for is_class in (True, False):  # the classes first, since one may be the default class of claims
         some = [obj for obj in beside if (obj.get("kind") == "StorageClass") == is_class]
         world.add(as_applied(world, view.objects, some))
+
+
+def _make_claims(
+    world: World, view: ClusterView, objects: Sequence[FileObject], made: Sequence[Object], warn: Warn
+) -> None:
+    """Make the claims of workloads, and warn about those, and claims of files, that the API server refuses."""
+    world.make_claims(made)
+    written = [obj for obj in objects if obj.get("kind") == "PersistentVolumeClaim"]
+    for claim, text in claim_problems(world, [*written, *without_existing(view.objects, made)]):
+        warn(f"{title(claim)}: {text}")
 
 
 def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:
@@ -199,12 +209,12 @@ def _stored(
     if not pods:
         return [], []
     first = _pod(world, workload, template, pods[0])
-    stored, text = as_admitted(world, settings, pods, first.namespace)
+    stored, told, refusal = as_created(world, settings, pods, first.namespace)
     if stored is not pods:
         first = _pod(world, workload, template, stored[0])
     found = [first, *(_pod(world, workload, template, pod) for pod in stored[1:])]
-    told = [
-        text,
+    refuse(world, found, refusal)
+    told += [
         assumed_scheduler_note(world, settings, pods[0], first.namespace),
         _NAMES_NODE if first.node_name else "",
     ]
@@ -212,9 +222,9 @@ def _stored(
 
 
 def _pod(world: World, workload: Mapping[str, Any], template: PodSet, pod: Mapping[str, Any]) -> Pod:
-    """Read a pod, refusing what the API server would refuse."""
+    """Read a pod; what can be no pod is an error."""
     try:
-        read = world.pod(pod)
+        read = world.pod(pod, is_new=True)
     except InvalidObjectsError as error:
         raise InvalidObjectsError(f"{getattr(workload, 'origin', 'the file')}: {error}") from None
     if not read.spec.containers:

@@ -62,7 +62,7 @@ _DECODED: Final[Sequence[Kind[Any]]] = [NAMESPACES, *_OBSERVED, *SELECTING]
 """The kinds on which decisions in any dialect depend, with their decoders."""
 LISTED_RESOURCES: Final[Mapping[str, ApiResource]] = {
     NAMESPACES.name: NAMESPACES.resource,
-    "PriorityClass": API_RESOURCES["PriorityClass"],
+    **{kind: API_RESOURCES[kind] for kind in ("PriorityClass", "LimitRange")},
     **{kind.name: kind.resource for kind in _OBSERVED},
 }
 """What is listed, by the name of the kind."""

@@ -101,6 +101,7 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
     copies
         How many copies of each pod are created.
     """
+    pods = [pod for pod in pods if pod.uid not in world.creation.refused]
     there, uids = pods_by_namespace(world), {pod.uid for pod in pods}
     for namespace in sorted({pod.namespace for pod in pods}):
         new = [pod for pod in pods if pod.namespace == namespace]

@@ -66,6 +66,7 @@ def make_world(
         if source.needs_object and not any(kind.name in view.kinds for kind in source.kinds):
             world.engine.groups.cannot_list(source.kinds[0].name)  # the kind may not exist, or may not be listed
     world.unread = frozenset({*view.missing, *(kind for kind in _OFTEN_LEFT_OUT if not view.has_read(kind))})
+    world.creation.knows_classes = view.has_read("PriorityClass")
     world.add(view.objects)
     if view.has_read("Pod"):  # otherwise the owners of locks are unknown
         world.review_locks(view.read_at or _LONG_AGO)

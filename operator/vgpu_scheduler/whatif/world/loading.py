@@ -26,10 +26,10 @@ from vgpu_scheduler.kube import (
     decode_selecting,
     with_version,
 )
-from vgpu_scheduler.model import Device, did_you_mean_object
+from vgpu_scheduler.model import Device
 from vgpu_scheduler.model.untyped import mapping_of
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy, title
-from vgpu_scheduler.whatif.objects.admission import SYSTEM_CLASSES, missing_class, with_defaults
+from vgpu_scheduler.whatif.objects.admission import missing_class, with_defaults
 from vgpu_scheduler.whatif.objects.cards import WRITERS
 from vgpu_scheduler.whatif.objects.objects import (
     InvalidObjectsError,
@@ -47,6 +47,7 @@ from vgpu_scheduler.whatif.objects.objects import (
 from vgpu_scheduler.whatif.objects.read_times import KNOWN_FROM
 from vgpu_scheduler.whatif.objects.storage import NOT_CREATED_YET, is_default_class
 from vgpu_scheduler.whatif.workloads import WORKLOADS, is_workload
+from vgpu_scheduler.whatif.world.creation import PodCreation
 
 
 class ListedDevice(NamedTuple):
@@ -84,7 +85,8 @@ class LoadedCluster:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of the namespaces, by name."""
         self._namespaces_matter = False
-        self._priorities = dict(SYSTEM_CLASSES)
+        self.creation = PodCreation()
+        """What decides whether, and how, the API server creates pods."""
         self.unread: frozenset[str] = frozenset()
         """Kinds whose objects were not read: an object that is missing here may exist in the cluster."""
         self._numbers = count(1)
@@ -159,7 +161,8 @@ class LoadedCluster:
             **dict.fromkeys(inventories, lambda obj, name, _: self._add_inventory(name, obj)),
             "PodDisruptionBudget": lambda obj, *_: self._add_budget(obj),
             "PodGroup": lambda obj, *_: self.replace_pod_group(obj),
-            "PriorityClass": lambda obj, name, _: self._add_priority_class(name, obj.get("value")),
+            "PriorityClass": lambda obj, name, _: self.creation.add_priority_class(name, obj),
+            "LimitRange": lambda obj, *_: self.creation.add_limit_range(obj),
             **dict.fromkeys(STORAGE_DECODERS, lambda obj, *_: self._add_storage(str(obj["kind"]), obj)),
             **dict.fromkeys(
                 SELECTING_KINDS if self.engine.system_spread else (),
@@ -287,17 +290,12 @@ class LoadedCluster:
             groups.unreadable[kind.name, f"{namespace_of(metadata)}/{metadata.get('name')}"] = str(error)
             raise
         groups.unreadable.pop((kind.name, found.key), None)
-        priority = self._priorities.get(found.priority_class) if found.priority is None else found.priority
+        priority = self.creation.priorities.get(found.priority_class) if found.priority is None else found.priority
         self.pod_groups[found.kind, found.key] = obj
         self._observe(kind.name, msgspec.structs.replace(found, priority=priority))
 
     def _add_budget(self, obj: Object) -> None:
         self.engine.budgets.observe(with_version(decoded(decode_budget, obj, metadata_of(obj)), 0))
-
-    def _add_priority_class(self, name: str, value: object) -> None:
-        if type(value) is not int:
-            raise InvalidObjectsError(f"PriorityClass {name}: value: {value!r} is not an integer")
-        self._priorities[name] = value
 
     def _add_namespace(self, name: str, labels: object) -> None:
         if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
@@ -340,13 +338,15 @@ class LoadedCluster:
             raise InvalidObjectsError(text)
         self.problems.append(WorldProblem(kind, name, text, missing_node))
 
-    def pod(self, obj: Object, *, again: bool = False) -> Pod:
+    def pod(self, obj: Object, *, again: bool = False, is_new: bool = False) -> Pod:
         """Read a pod from a file; fields that the API server fills in may be missing.
 
         Parameters
         ----------
         again
             The pod was read before, and this is another version of it.
+        is_new
+            The API server has yet to create the pod, and may refuse to; see :meth:`PodCreation.class_refusal`.
 
         Raises
         ------
@@ -357,12 +357,11 @@ class LoadedCluster:
         full = {**metadata, "namespace": namespace_of(metadata), "uid": metadata.get("uid") or self.new_uid()}
         wanted = missing_class(obj)
         is_gone = KNOWN_FROM in mapping_of(metadata.get("annotations"))
-        unknown = "PriorityClass" in self.unread or again or is_gone
-        if wanted and wanted not in self._priorities and not unknown:
-            meant = did_you_mean_object(wanted, self._priorities)
+        unknown = "PriorityClass" in self.unread or again or is_gone or (is_new and self.creation.knows_classes)
+        if wanted and wanted not in self.creation.priorities and not unknown:
             key = f"{full['namespace']}/{full.get('name', '')}"
-            self._problem("Pod", key, f": there is no PriorityClass {wanted}{meant}")
-        pod = decoded(decode_pod, with_defaults(obj, self._priorities), full)
+            self._problem("Pod", key, f": there is no PriorityClass {wanted}{self.creation.meant(wanted)}")
+        pod = decoded(decode_pod, with_defaults(obj, self.creation.priorities), full)
         if not again:
             self._written[pod.uid] = obj
         return pod
@@ -370,7 +369,7 @@ class LoadedCluster:
     @property
     def priority_classes(self) -> Collection[str]:
         """The names of the PriorityClasses, those of the system among them."""
-        return self._priorities.keys()
+        return self.creation.priorities.keys()
 
     def new_uid(self) -> str:
         """Return a unique pod UID."""

@@ -138,7 +138,8 @@ def simulate(
     """Decide pods in queue order, by priority and then as given, all at one moment.
 
     Every pod is treated as a newly created pod of this scheduler, whatever scheduler it names and wherever it is bound;
-    a pod that already runs in this world is treated as one more copy. Pods with scheduling gates come last.
+    a pod that already runs in this world is treated as one more copy. Pods that the API server refuses to create come
+    first, and pods with scheduling gates last.
     The claims of ephemeral volumes are made, as their controller would.
 
     Parameters
@@ -156,14 +157,18 @@ def simulate(
         Called with each answer as it comes.
     """
     engine, now = world.engine, 0.0  # one moment for everything: the simulation takes no time
+    answers: list[PodResult] = []
     waiting: dict[str, Pod] = {}
     for pod in pods:
+        if pod.uid in world.creation.refused:
+            answers.append(_uncreated(world, pod))
+            on_answer(answers[-1])
+            continue
         ours = created(world, pod, pod.uid if as_they_are else world.new_uid())
         waiting[ours.uid] = ours
         engine.observe_pod(ours, now)
         if each_alone and not engine.groups.problem(ours):
             engine.groups.forget(ours.uid)
-    answers: list[PodResult] = []
     preempting: dict[str, Preemption] = {}
     while decided := engine.schedule_next(now, explain=explained):
         asked = [each for each in decided if each.uid in waiting]  # the rest are other members of their groups
@@ -188,6 +193,11 @@ def simulate(
         answers.append(_answer(world, pod, behind))
         _give_up(world, uid, now)
     return with_preempted(answers)
+
+
+def _uncreated(world: World, pod: Pod) -> PodResult:
+    """Return the answer about a pod that the API server refuses to create."""
+    return _answer(world, pod, Decision(pod.uid, pod.key, Outcome.REFUSED, message=world.creation.refused[pod.uid]))
 
 
 def _under_way(world: World, decision: Decision) -> Preemption | None:
@@ -293,6 +303,8 @@ def _after(world: World, pod: Pod, decision: Decision) -> str:
 
 def ask(world: World, pod: Pod) -> PodResult:
     """Decide a pod, with its group, as if it had just been created; place nothing."""
+    if pod.uid in world.creation.refused:
+        return _uncreated(world, pod)
     ours = created(world, pod, pod.uid)
     return _answer(world, pod, world.engine.attempts.dry_run(ours))
 
