@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from vgpu_scheduler.kube import Object, Pod
@@ -106,8 +107,8 @@ class PodRequest:
         """Return the steps of an amount below a limit with which a version of the pod is understood and admitted.
 
         Some vendors' cards are split into few sizes only. Other containers do not count, and no step is left out if
-        the container would be refused with each: for something else, then. Of a long row only a sample is checked, and
-        of its steps one by one only those below where the sample ends to be valid, unless it is so from the first on.
+        the container would be refused with each: for something else, then. Of a long row only a sample is checked:
+        between two neighbours of it, at most one change from valid to invalid, or back, is looked for.
         """
         if written is not self.written:
             return self._valid_steps(amount, written, below)
@@ -131,9 +132,22 @@ class PodRequest:
         if in_order == sorted(in_order, reverse=True) and (below > _MOST_LOOKED_AT or len({*in_order}) < 2):
             return steps
         if below > _MOST_LOOKED_AT:
-            last = max((each for each, valid in sample.items() if valid), default=0)
-            steps = range(1, min((each for each in sample if each > last), default=below))
+            return _valid_between(sample, steps, is_valid)
         return [each for each in steps if is_valid(each)]
+
+
+def _valid_between(sample: Mapping[int, bool], steps: range, is_valid: Callable[[int], bool]) -> list[int]:
+    """Return the valid steps of a row, of which a sample that starts with the first one is known."""
+    known = {**sample, steps[-1]: is_valid(steps[-1])}
+    found = [step for step, valid in known.items() if valid]
+    for (low, is_low), (high, is_high) in pairwise(known.items()):
+        between = range(low + 1, high)
+        if is_low == is_high:
+            found += between if is_low else ()
+        else:
+            change = bisect_left(between, x=True, key=lambda step: is_valid(step) is is_high)
+            found += between[:change] if is_low else between[change:]
+    return sorted(found)
 
 
 def _alone(written: Object, amount: Amount) -> Object:
