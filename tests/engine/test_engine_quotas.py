@@ -8,7 +8,7 @@ import pytest
 from tests.engine.builders import OURS, allocation, asks, card, cards, engine_with, node, node_part, pod
 
 from vgpu_scheduler.dialects.hami import NvidiaRequests, hami_dialect, vendors
-from vgpu_scheduler.engine import Engine, EngineOptions, QueueName
+from vgpu_scheduler.engine import Engine, EngineOptions, QueueName, quotas_from_event
 from vgpu_scheduler.kube import Pod, ResourceQuota
 from vgpu_scheduler.model import Claim, ClusterEvent, ContainerClaims, ContainerType, Decision, Outcome, PodClaims
 from vgpu_scheduler.policy import PolicyDefaults
@@ -352,3 +352,18 @@ def test_a_limit_that_is_lowered_holds_back_what_was_not_bound_yet() -> None:
     assert engine.assumed.recheck("uid-one") is None
     engine.unreserve("uid-one", 1.0)
     assert engine.assumed.recheck("uid-two") is not None, "it is within the limit without the other one"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [("1.5", "0 of 0 MiB (1.5 in the quota)"), ("-1", "0 of 0 MiB (-1 in the quota)"), ("0", "0 of 0 MiB")],
+)
+def test_a_limit_that_counts_as_less_is_shown_as_it_is_written(written: str, shown: str) -> None:
+    engine = engine_with([node("a", cards("a", 1))])
+    engine.quota_limits.observe(quota(memory=written))
+    engine.quota_limits.observe(quota("r", memory=8000, cores=30))
+    text = engine.quota_limits.describe("default", engine.state)
+    assert text == f"namespace default uses {shown} of {MEMORY}, 0 of 30 percent of {CORES}"
+    assert quotas_from_event(f"0/1 nodes are available; {text}; more") == tuple(
+        engine.quota_limits.reports("default", engine.state)
+    )

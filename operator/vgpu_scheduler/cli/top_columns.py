@@ -42,11 +42,12 @@ def _known_percent(cores: int | None) -> str:
 
 
 def _quotas(reports: Sequence[QuotaReport]) -> str:
-    return ", ".join(f"{each.resource.rpartition('/')[2]} {each.used}/{each.limit}{_short(each)}" for each in reports)
+    return ", ".join(f"{each.resource.rpartition('/')[2]} {_used_of_limit(each)}" for each in reports)
 
 
-def _short(report: QuotaReport) -> str:
-    return {"MiB": "Mi", "percent": "%"}.get(report.unit, "")
+def _used_of_limit(report: QuotaReport) -> str:
+    unit = {"MiB": "Mi", "percent": "%"}.get(report.unit, "")
+    return f"{report.used}/{report.limit}{unit}{report.written_text}"
 
 
 def _fullest(reports: Sequence[QuotaReport]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import ceil, floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,16 @@ from numpy.typing import NDArray
 from vgpu_scheduler.allocators import Allocator, FitColumns, Lacking
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kernels import SLOTS
-from vgpu_scheduler.model import CardReason, Device, Dimension, NearMiss, RejectionReason, Shortage
+from vgpu_scheduler.model import (
+    CardReason,
+    Device,
+    Dimension,
+    NearMiss,
+    RejectionReason,
+    Shortage,
+    percent_free,
+    percent_used,
+)
 from vgpu_scheduler.state import DeviceMatrix, State
 
 ABOUT_AMOUNTS = (
@@ -154,6 +162,5 @@ def shortage(about: Dimension, device: Device, column: int, free: int, asked: in
     Devices that count compute in their own units are reported in percent.
     """
     if about.unit == "percent":
-        total = device.total[column]
-        free, asked = floor(device.compute_percent(free, total)), ceil(device.compute_percent(asked, total))
+        free, asked = percent_free(device, free, column), percent_used(device, asked, column)
     return Shortage(about.name, about.unit, free, asked)

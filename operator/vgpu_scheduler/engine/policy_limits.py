@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.kube import in_binary_units
-from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodClaims, counted, moments
+from vgpu_scheduler.model import WHOLE, Claim, ContainerClaims, InputError, PodClaims, counted, moments, percent_needed
 from vgpu_scheduler.policy import LimitField, PodLimits, UpperBound
 
 _TOLD = re.compile(r"limits\.(\w+) of (\w+ \S+) allows (\w+)")
@@ -172,7 +172,7 @@ def _of_container(container: ContainerClaims, dialect: Dialect, *, idle: bool) -
 def _of_claim(claim: Claim, dialect: Dialect, *, idle: bool) -> PodSums:
     amount, percent = claim.amounts[dialect.inventory.memory], claim.percent[dialect.inventory.memory]
     units, compute = dialect.inventory.compute_units.get(claim.vendor, WHOLE), claim.amounts[dialect.inventory.cores]
-    cores = -(-compute * WHOLE // units) if compute else claim.percent[dialect.inventory.cores]
+    cores = percent_needed(compute, units) if compute else claim.percent[dialect.inventory.cores]
     return PodSums(
         devices=claim.count,
         own=claim.count * (idle or dialect.claims.takes_whole(claim)),

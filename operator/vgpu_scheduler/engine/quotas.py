@@ -29,12 +29,15 @@ from vgpu_scheduler.model import (
     VendorKey,
     dialect_of,
     moments,
+    percent_needed,
     vendors_of,
 )
 from vgpu_scheduler.state import State
 
-_DESCRIBED: Final = re.compile(r"namespace (\S+) uses (\d+ of \d+ (?:x \d+ )?\S+ of limits\.[^;)]+)")
-_LIMIT_DESCRIBED: Final = re.compile(r"(\d+) of (\d+) ((?:x \d+ )?\S+) of limits\.([^,;)\s]+)")
+_LIMIT_DESCRIBED: Final = re.compile(
+    r"(\d+) of (\d+) ((?:x \d+ )?\S+)(?: \((\S+) in the quota\))? of limits\.([^,;)\s]+)"
+)
+_DESCRIBED: Final = re.compile(rf"namespace (\S+) uses ((?:(?:, )?{_LIMIT_DESCRIBED.pattern})+)")
 
 Key = tuple[str, str]
 """Namespace and name of a ResourceQuota."""
@@ -51,6 +54,8 @@ class QuotaReport:
         where a vendor counts compute in its own units and the resource in percent.
     unit
         That unit.
+    written
+        The limit as the quota writes it, if it counts as less than that; empty otherwise.
     """
 
     namespace: str
@@ -58,10 +63,16 @@ class QuotaReport:
     used: int
     limit: int
     unit: str
+    written: str = ""
 
     def __str__(self) -> str:
         """Word it."""
-        return f"{self.used} of {self.limit} {self.unit} of {self.key}"
+        return f"{self.used} of {self.limit} {self.unit}{self.written_text} of {self.key}"
+
+    @property
+    def written_text(self) -> str:
+        """What the quota says, if it counts as less than that, to follow the limit; empty otherwise."""
+        return f" ({self.written} in the quota)" if self.written else ""
 
     @property
     def key(self) -> str:
@@ -75,13 +86,16 @@ class _WrittenLimit(NamedTuple):
     Attributes
     ----------
     limit
-        In the unit of reports; None if the text is not a whole number of 0 or more.
+        In the unit of reports, rounded down; None if the text is not a whole number of 0 or more.
+    exact
+        Whether the limit is what the text says, neither unreadable nor rounded.
     """
 
     quota: str
     resource: str
     text: str
     limit: int | None
+    exact: bool
 
 
 class QuotaLimits:
@@ -110,6 +124,7 @@ class QuotaLimits:
         self._store: VersionedStore[Key, ResourceQuota] = VersionedStore()
         self._names: dict[str, set[str]] = {}  # of the quotas of each namespace
         self._limits: dict[str, dict[str, int]] = {}  # in the dimensions' units
+        self._rounded: dict[str, dict[str, str]] = {}  # as written, the limits of a namespace that count as less
         self.version = 0
         """Rises whenever a limit changes."""
 
@@ -148,16 +163,18 @@ class QuotaLimits:
     def _recompute(self, namespace: str) -> None:
         """Take the smallest limit of each resource over all quotas of a namespace."""
         limits: dict[str, int] = {}
-        for written in self._written(namespace):
-            limit = written.limit or 0  # an unreadable limit admits no pod
-            limits[written.resource] = min(limits.get(written.resource, limit), limit)
+        rounded: dict[str, str] = {}
+        for written in sorted(self._written(namespace), key=lambda each: each.limit or 0, reverse=True):
+            limits[written.resource] = written.limit or 0  # an unreadable limit admits no pod
+            rounded[written.resource] = "" if written.exact else written.text
         if limits != self._limits.get(namespace, {}):
             self._pending_events.quotas.add(namespace)
             self.version += 1
         if limits:
-            self._limits[namespace] = limits
+            self._limits[namespace], self._rounded[namespace] = limits, rounded
         else:
             self._limits.pop(namespace, None)
+            self._rounded.pop(namespace, None)
 
     def _unreadable(self, quota: ResourceQuota) -> Iterator[str]:
         for written in self._written(quota.namespace, quota.name):
@@ -175,7 +192,7 @@ class QuotaLimits:
             for resource, limited in self._resources.items():
                 text = hard.get(QUOTA_LIMITS + resource)
                 if text is not None:
-                    yield _WrittenLimit(name, resource, text, _limit(text, limited.resource))
+                    yield _WrittenLimit(name, resource, text, *_limit(text, limited.resource))
 
     # Questions -------------------------------------------------------------------------------------------------------
 
@@ -329,7 +346,8 @@ class QuotaLimits:
             limit = limits.get(name)
             if limit is None:
                 continue
-            yield QuotaReport(namespace, name, self.used(state, namespace, name), limit, self._resources[name].unit)
+            used, unit = self.used(state, namespace, name), self._resources[name].unit
+            yield QuotaReport(namespace, name, used, limit, unit, self._rounded[namespace][name])
 
     def used(self, state: State, namespace: str, name: str) -> int:
         """Return how much of a limited resource a namespace uses, in the unit of reports."""
@@ -356,8 +374,8 @@ def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
     if told is None:
         return ()
     return tuple(
-        QuotaReport(told[1], resource, int(used), int(limit), unit)
-        for used, limit, unit, resource in _LIMIT_DESCRIBED.findall(told[2])
+        QuotaReport(told[1], resource, int(used), int(limit), unit, written)
+        for used, limit, unit, written, resource in _LIMIT_DESCRIBED.findall(told[2])
     )
 
 
@@ -376,17 +394,20 @@ def counted_by_card(dialects: Dialects) -> frozenset[tuple[VendorKey, int]]:
     )
 
 
-def _limit(text: str, resource: QuotaResource) -> int | None:
-    """Read a limit as the amounts of claims are read; None unless it is a whole number of 0 or more."""
+def _limit(text: str, resource: QuotaResource) -> tuple[int | None, bool]:
+    """Read a limit as the amounts of claims are read; None unless it is a whole number of 0 or more.
+
+    Return also whether it is neither unreadable nor rounded down.
+    """
     try:
         limit = to_exact_int(text)
     except QuantityError:
-        return None
+        return None, False
     if limit is None or limit < 0:
-        return None
+        return None, False
     if resource.bytes and has_unit(text):
-        return limit // resource.bytes
-    return min(limit * resource.unit, UNLIMITED)
+        return limit // resource.bytes, limit % resource.bytes == 0
+    return min(limit * resource.unit, UNLIMITED), True
 
 
 def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, resource: QuotaResource) -> int:
@@ -395,4 +416,4 @@ def _percent(state: State, dialect: str, where: tuple[str, str], amount: int, re
     listed = state.devices_on(node, dialect)
     total = next((device.total[resource.dimension] for device in listed if device.uuid == uuid), 0)
     total = total or state.matrix(dialect).largest(resource.vendor, resource.dimension)[0]
-    return min(-(-amount * WHOLE // total), WHOLE) if total else WHOLE
+    return min(percent_needed(amount, total), WHOLE) if total else WHOLE

@@ -1,5 +1,16 @@
 """Plain values that every room shares: devices, claims, placements, reasons, decisions."""
 
+from vgpu_scheduler.model.amounts import (
+    mib_free,
+    mib_needed,
+    percent_free,
+    percent_needed,
+    percent_used,
+    shown_free,
+    shown_needed,
+    shown_unit,
+    shown_unit_size,
+)
 from vgpu_scheduler.model.bounded_cache import BoundedCache, bytes_of
 from vgpu_scheduler.model.claims import (
     NO_DEFAULTS,
@@ -184,16 +195,25 @@ __all__ = [
     "internal_error",
     "kinds_of",
     "measured_duration",
+    "mib_free",
+    "mib_needed",
     "moments",
     "names_model",
     "namespaced_name",
     "number_of_cards",
     "path_of",
     "peak",
+    "percent_free",
+    "percent_needed",
+    "percent_used",
     "policy_words",
     "quoted",
     "rounded_duration",
+    "shown_free",
+    "shown_needed",
     "shown_pod",
+    "shown_unit",
+    "shown_unit_size",
     "validation_message",
     "vendors_of",
     "worded_pod",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final
 
+from vgpu_scheduler.model.amounts import shown_free, shown_needed, shown_unit
 from vgpu_scheduler.model.claims import PodClaims
-from vgpu_scheduler.model.devices import MIB
 from vgpu_scheduler.model.placement import Placement
 from vgpu_scheduler.model.reasons import ClusterEvent, RejectionReason
 
@@ -115,9 +115,8 @@ class Shortage:
     @property
     def amounts(self) -> str:
         """The free and the requested amount; bytes are written in MiB."""
-        free, asked, unit = self.free, self.asked, self.unit
-        if unit == "bytes":
-            free, asked, unit = free // MIB, -(-asked // MIB), "MiB"
+        free, asked = shown_free(self.free, self.unit), shown_needed(self.asked, self.unit)
+        unit = shown_unit(self.unit)
         pieces = (_PIECES if self.together else _PIECE) if self.piece else ""
         what = unit if unit == _SHARES else f"{unit} {self.dimension}"
         return f"{free} of {asked} {what}{pieces}{_TOGETHER if self.together else ''}"

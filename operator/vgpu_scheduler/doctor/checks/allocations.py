@@ -8,10 +8,19 @@ from vgpu_scheduler.doctor.check import Check
 from vgpu_scheduler.doctor.doctor_input import DoctorInput
 from vgpu_scheduler.doctor.findings import Diagnosis, Finding, ObjectRef, Severity
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import MIB, NO_USAGE, Amounts, Device, Dimension, Usage
+from vgpu_scheduler.model import (
+    NO_USAGE,
+    Amounts,
+    Device,
+    Dimension,
+    Usage,
+    percent_free,
+    percent_used,
+    shown_free,
+    shown_needed,
+    shown_unit,
+)
 from vgpu_scheduler.state import Reservation
-
-_BYTES = "bytes"
 
 UNACCOUNTED = Diagnosis(
     "pod-unaccounted",
@@ -162,10 +171,11 @@ def _beyond(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[t
         each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]
         used, total = sum(amount for _, amount in each), device.total[column]
         if used > total and not about.internal:
-            now, most = (_in_unit(about, device, column, amount) for amount in (used, total))
-            whose = ", ".join(f"{pod} ({_in_unit(about, device, column, amount)})" for pod, amount in each)
-            unit = "MiB" if about.unit == _BYTES else about.unit
-            parts.append(f"{now} of {most} {unit} {about.name} by {whose}")
+            whose = ", ".join(f"{pod} ({_used(about, device, column, amount)})" for pod, amount in each)
+            now = _used(about, device, column, used)
+            is_percent = about.unit == "percent"
+            most = percent_free(device, total, column) if is_percent else shown_free(total, about.unit)
+            parts.append(f"{now} of {most} {shown_unit(about.unit)} {about.name} by {whose}")
     return "; ".join(parts)
 
 
@@ -182,11 +192,11 @@ def _dimensions(seen: DoctorInput, dialect: str, device: Device) -> Sequence[Dim
     return seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
 
 
-def _in_unit(about: Dimension, device: Device, column: int, amount: int) -> int:
-    """Return an amount in its displayed unit; for compute that is percent of the device."""
+def _used(about: Dimension, device: Device, column: int, amount: int) -> int:
+    """Return a used amount in its displayed unit; for compute that is percent of the device."""
     if about.unit == "percent":
-        return round(device.compute_percent(amount, device.total[column]))
-    return -(-amount // MIB) if about.unit == _BYTES else amount
+        return percent_used(device, amount, column)
+    return shown_needed(amount, about.unit)
 
 
 CHECKS = (

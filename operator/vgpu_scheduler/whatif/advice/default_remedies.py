@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vgpu_scheduler.kube import Object, to_int
-from vgpu_scheduler.model import MIB
+from vgpu_scheduler.model import mib_needed
 from vgpu_scheduler.whatif.advice.policy_remedies import writer_of
 from vgpu_scheduler.whatif.advice.remedy import HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.advice.searching import largest_that_fits
@@ -32,7 +32,7 @@ def lower_defaults(waiting: HypotheticalPod) -> Iterator[Remedy]:
 
 def _lowered(waiting: HypotheticalPod, policy: Object, name: str, given: Any) -> tuple[int, str] | None:
     """Return the largest default with which the pod fits, in MiB or percent, and its node; None if it never fits."""
-    steps = -(-to_int(str(given)) // MIB) if name == _MEMORY else int(given)
+    steps = mib_needed(to_int(str(given))) if name == _MEMORY else int(given)
 
     def node_with(amount: int) -> str:
         return waiting.node_with(_with(policy, name, amount))

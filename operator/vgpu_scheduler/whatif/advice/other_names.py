@@ -13,7 +13,7 @@ from vgpu_scheduler.dialects.koordinator.names import GPU, GPU_CORE, GPU_MEMORY,
 from vgpu_scheduler.dialects.volcano import names as volcano
 from vgpu_scheduler.dialects.volcano.names import VENDOR
 from vgpu_scheduler.kube import Object
-from vgpu_scheduler.model import MIB, WHOLE, Claim
+from vgpu_scheduler.model import WHOLE, Claim, mib_needed
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, HypotheticalPod
 from vgpu_scheduler.whatif.objects.card_names import card_names
 from vgpu_scheduler.whatif.objects.containers import containers_of, with_containers, without_resources
@@ -154,7 +154,7 @@ class Asked:
     def in_names_of(self, dialect: Dialect) -> Mapping[str, str]:
         """Return the request as resources of a dialect; empty if the dialect cannot express it."""
         if GPU in dialect.inventory.cards:
-            memory = -(-self.memory * self.count // MIB)
+            memory = mib_needed(self.memory * self.count)
             amount = {GPU_MEMORY: f"{memory}Mi"} if memory else {GPU_RATIO: str(self.percent * self.count)}
             cores = {GPU_CORE: str(self.cores * self.count)} if self.cores else {}
             return ({GPU_SHARED: str(self.count)} if self.count > 1 else {}) | amount | cores

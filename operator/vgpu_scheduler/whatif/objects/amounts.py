@@ -8,7 +8,17 @@ from typing import Any, Final, NamedTuple
 
 from vgpu_scheduler.dialects import ClaimError, Dialect, Dialects
 from vgpu_scheduler.kube import HUGE_PAGES, MAX_INT64, Object, Pod, QuantityError, to_int, to_milli
-from vgpu_scheduler.model import MIB, WHOLE, Claim, DeviceResource, PodClaims, counted
+from vgpu_scheduler.model import (
+    MIB,
+    WHOLE,
+    Claim,
+    DeviceResource,
+    PodClaims,
+    counted,
+    mib_needed,
+    shown_needed,
+    shown_unit,
+)
 from vgpu_scheduler.whatif.objects.card_names import unit_of
 from vgpu_scheduler.whatif.objects.containers import (
     amounts_asked,
@@ -265,7 +275,7 @@ def _measured(resource: str, quantity: str) -> tuple[int, str] | None:
             return to_milli(quantity), _MILLI
         if resource in _BYTES or resource.startswith(HUGE_PAGES) or quantity.endswith("i"):
             # not "k": the API server writes 8000 bytes as 8k
-            return -(-to_int(quantity) // MIB), "Mi"
+            return mib_needed(to_int(quantity)), "Mi"
         return to_int(quantity), ""
     except QuantityError:
         return None  # the pod is refused for this anyway
@@ -347,10 +357,8 @@ def _by_default(dialect: Dialect, gets: _Gets | None, dimension: int) -> str:
     amount, percent = gets.claim.amounts[dimension], gets.claim.percent[dimension]
     about, is_written = dialect.inventory.dimensions[dimension], gets.is_written(dimension)
     by = "by default" if is_written else "by a policy"
-    if amount and about.unit == "bytes":
-        return f"{-(-amount // MIB)} MiB {by}"
     if amount and not (is_written and dimension == dialect.inventory.cores and amount == _whole_card(dialect, gets)):
-        return f"{amount} {about.unit} {by}"
+        return f"{shown_needed(amount, about.unit)} {shown_unit(about.unit)} {by}"
     return f"{percent} percent {by}" if 0 < percent < WHOLE else ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import LIMITED_SUMS, ExceededLimit, PodSums, pod_sums
 from vgpu_scheduler.kube import to_int
-from vgpu_scheduler.model import MIB, PodClaims
+from vgpu_scheduler.model import PodClaims, mib_free
 from vgpu_scheduler.policy import LimitField, UpperBound
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, leave_out_resources
@@ -171,7 +171,7 @@ def _need_of_limit(asked: PodRequest, field: str, most: int, otherwise: str) -> 
         }
         return any(is_of(asked, amount, dialect, dimension) for dialect, dimension in of.get(field, ()))
 
-    instead = _instead_of_percent(asked, most // MIB) if field == LimitField.MEMORY else ()
+    instead = _instead_of_percent(asked, mib_free(most)) if field == LimitField.MEMORY else ()
     return ClaimConstraint(fits, concerns, otherwise, shared_by=is_of_limit, instead=instead)
 
 

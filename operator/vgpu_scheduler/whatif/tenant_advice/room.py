@@ -7,9 +7,18 @@ from dataclasses import replace
 from typing import Final
 
 from vgpu_scheduler.dialects import Dialect
-from vgpu_scheduler.model import MIB, WHOLE, Amounts, Claim, ContainerType, PodClaims, Shortage, vendors_of
+from vgpu_scheduler.model import (
+    WHOLE,
+    Amounts,
+    Claim,
+    ContainerType,
+    PodClaims,
+    Shortage,
+    percent_needed,
+    shown_unit_size,
+    vendors_of,
+)
 
-_BYTES: Final = "bytes"
 _NO_UNITS: Final[Mapping[str, int]] = {}
 
 
@@ -39,7 +48,7 @@ class CardRoom:
 
     def __init__(self, claims: PodClaims, dialect: Dialect, dimension: int, shortages: Sequence[Shortage]) -> None:
         about = dialect.inventory.dimensions[dimension]
-        unit = MIB if about.unit == _BYTES else 1
+        unit = shown_unit_size(about.unit)
         self._dimension = dimension
         is_compute = dimension == dialect.inventory.cores
         self._least = int(is_compute)
@@ -95,7 +104,7 @@ class CardRoom:
     def _amount(self, claim: Claim) -> int:
         """Return the amount of a claim, converted to percent if cards count compute in other units."""
         amount, units = amount_of(claim.amounts, self._dimension), self._units.get(claim.vendor, WHOLE)
-        return amount if units == WHOLE else -(-amount * WHOLE // units)
+        return amount if units == WHOLE else percent_needed(amount, units)
 
     def _most_of(self, claim: Claim) -> int:
         percent = amount_of(claim.percent, self._dimension)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_scheduler.kube import CPU, MEMORY, PODS, Node
-from vgpu_scheduler.model import MIB
+from vgpu_scheduler.model import mib_free
 from vgpu_scheduler.whatif.traces.format import MOST_CARDS, TraceNode
 from vgpu_scheduler.whatif.world.world import World
 
@@ -34,7 +34,7 @@ def nodes_of_cluster(world: World) -> tuple[list[TraceNode], list[str]]:
 def _trace_node(node: Node, models: tuple[str, ...], memory: int) -> TraceNode:
     room = node.allocatable
     pods = room.get(PODS, 0)
-    return TraceNode(node.name, room.get(CPU, 0), room.get(MEMORY, 0) // MIB, models, pods, memory)
+    return TraceNode(node.name, room.get(CPU, 0), mib_free(room.get(MEMORY, 0)), models, pods, memory)
 
 
 def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
@@ -43,7 +43,7 @@ def _cards(world: World, node: str) -> tuple[tuple[str, ...], int]:
     RDMA and FPGA devices are no cards.
     """
     cards = [
-        (device.type, device.total[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB)
+        (device.type, mib_free(device.total[dialect.inventory.memory] * dialect.inventory.memory_unit))
         for _, dialect, device in world.listed_devices(nodes=(node,))
         if device.vendor in dialect.inventory.cards and device.in_service and not device.part
     ]

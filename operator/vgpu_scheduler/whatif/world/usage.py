@@ -17,7 +17,7 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import QuotaReport, vendors_on_node
 from vgpu_scheduler.kernels import SLOTS
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import MIB, Amounts, Device
+from vgpu_scheduler.model import Amounts, Device, mib_free, mib_needed, percent_used
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.world.nodes import status_of
 from vgpu_scheduler.whatif.world.world import World
@@ -287,14 +287,14 @@ def is_idle(world: World, card: CardUsage) -> bool:
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
     """Return the used and the total memory of a card, in MiB."""
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
-    return used[column] * unit // MIB, device.total[column] * unit // MIB
+    return mib_needed(used[column] * unit), mib_free(device.total[column] * unit)
 
 
 def _cores(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
     """Return the used and the total compute of a card, in percent."""
     column = dialect.inventory.cores
     total = device.total[column]
-    return round(device.compute_percent(used[column], total)), 100 if total else 0
+    return percent_used(device, used[column], column), 100 if total else 0
 
 
 def _slots(device: Device, used: Amounts) -> tuple[int, int]:
@@ -408,7 +408,7 @@ def _of_pod(world: World, pod: Pod) -> PodUsage:
             if (device.vendor if device else usage.vendors.get(uuid)) not in {*dialect.inventory.cards, None}:
                 continue  # a device of another kind
             held.append(card_name(device.vendor, uuid) if device else uuid)
-            memory += amounts[dialect.inventory.memory] * dialect.inventory.memory_unit // MIB
+            memory += mib_needed(amounts[dialect.inventory.memory] * dialect.inventory.memory_unit)
             if device is not None:
                 cores += _cores(dialect, device, amounts)[0]
             elif usage.vendors.get(uuid) in dialect.inventory.in_percent:
