@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vgpu_scheduler.model import MUTEX, OrderKind, names_model, policy_words
-from vgpu_scheduler.state import PeerCards
+from vgpu_scheduler.state import DeviceMatrix, PeerCards
 
 
 class Strategy(Enum):
@@ -65,6 +69,28 @@ class CardLimits:
         if not all(any(names_model(part, model) for part in parts) for parts in self.allow):
             return False
         return not mode or all(mode in modes for modes in self.modes)
+
+    def denied(
+        self, devices: DeviceMatrix, memory: int, has_modes: Callable[[str], bool], whole: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Tell which cards may not be used, shape (D,).
+
+        Parameters
+        ----------
+        memory
+            The dimension of memory.
+        has_modes
+            Tells whether the cards of a vendor have modes that limits are about.
+        whole
+            Whether one pod can have the card exclusively, shape (D,).
+        """
+        allowed = [
+            self.allows_model(model, mode if has_modes(vendor) else "") for vendor, model, mode in devices.models
+        ]
+        denied: NDArray[np.bool_] = ~np.array(allowed or [True], dtype=np.bool_)[devices.columns.model]
+        if self.most_memory is not None:
+            denied |= devices.columns.total[:, memory] > self.most_memory
+        return denied | ~whole if self.exclusive else denied
 
 
 _NO_LIMITS = CardLimits()

@@ -280,22 +280,16 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
                 barred[devices.columns.vendor == devices.vendor_number(vendor)] = BARRED_BY_UUID
                 barred[_numbers(devices, vendor, cards.only)] = 0
             barred[_numbers(devices, vendor, cards.never)] = BARRED_BY_UUID
-        columns = devices.columns
-        denied = np.array([not self._is_allowed(*model) for model in devices.models], dtype=np.bool_)
-        if denied.any():
-            barred[denied[columns.model]] = BARRED_BY_POLICY
-        if limits.most_memory is not None:
-            barred[columns.total[:, MEMORY] > limits.most_memory] = BARRED_BY_POLICY
-        if limits.exclusive:
-            barred[~self._can_be_whole(devices)] = BARRED_BY_POLICY
+        denied = limits.denied(
+            devices, MEMORY, lambda vendor: bool(self._rules_of(vendor).modes), self._can_be_whole(devices)
+        )
+        barred[denied] = (
+            BARRED_BY_POLICY  # takes precedence, because a card that policies deny is not looked at further
+        )
         return barred
 
     def _rules_of(self, vendor: str) -> FitRules:
         return self._checks.get(vendor, NVIDIA_RULES)
-
-    def _is_allowed(self, vendor: str, model: str, mode: str) -> bool:
-        """Tell whether policies allow cards of a model and mode."""
-        return self._choice.limits.allows_model(model, mode if self._rules_of(vendor).modes else "")
 
     def _can_be_whole(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Tell which cards one pod can have exclusively."""

@@ -183,22 +183,13 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ConstrainedShareReques
     def _barred(self, devices: DeviceMatrix) -> NDArray[np.int8]:
         """Mark the devices that the pod or a policy excludes, or that are in another mode; empty if there are none."""
         barred = np.where(self._shared_otherwise(devices), BARRED_BY_MODE, 0).astype(np.int8)
-        limits, columns, models = self._choice.limits, devices.columns, devices.models
-        if not models or limits.none:
-            barred[self._chosen.not_selected(devices)] = BARRED_BY_SELECTOR
-            return barred if barred.any() or self._choice.peer_cards else barred[:0]
-        card = np.array([vendor in self._dimensions.cards for vendor, _, _ in models], dtype=np.bool_)
-        denied = np.array([not limits.allows_model(model, mode) for _, model, mode in models], dtype=np.bool_)
-        left_out = denied[columns.model]
-        if limits.most_memory is not None:
-            left_out |= columns.total[:, self._dimensions.memory] > limits.most_memory
-        if limits.exclusive:
-            left_out |= columns.total[:, self._dimensions.cores] != WHOLE
-        barred[left_out & card[columns.model]] = BARRED_BY_POLICY
-        barred[self._chosen.not_selected(devices)] = (
-            BARRED_BY_SELECTOR  # takes precedence, because it is the pod's own rule
-        )
-        return barred
+        columns, kinds = devices.columns, self._dimensions
+        card = np.array([vendor in kinds.cards for vendor, _, _ in devices.models] or [False])[columns.model]
+        whole = columns.total[:, kinds.cores] == WHOLE
+        barred[card & self._choice.limits.denied(devices, kinds.memory, lambda _: True, whole)] = BARRED_BY_POLICY
+        # Takes precedence, because the devices that a pod does not select do not count when it asks for all of them.
+        barred[self._chosen.not_selected(devices)] = BARRED_BY_SELECTOR
+        return barred if barred.any() or self._choice.peer_cards else barred[:0]
 
     def _shared_otherwise(self, devices: DeviceMatrix) -> NDArray[np.bool_]:
         """Mark the devices whose mode differs from the one that a claim on their vendor asks for."""
