@@ -69,6 +69,10 @@ class ClaimDefaults:
     cores: int | None = None
     exclusive: bool = False
 
+    def memory_in(self, unit: int) -> int:
+        """Return the memory in a unit of so many bytes, rounded down to at least 1; 0 for None."""
+        return 0 if self.memory is None else max(self.memory // unit, 1)
+
 
 NO_DEFAULTS = ClaimDefaults()
 

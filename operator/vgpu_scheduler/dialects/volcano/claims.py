@@ -80,7 +80,7 @@ def card_claims(
     percent = percentage(container, requests.memory_percent, 1) if requests.memory_percent else None
     memory = 0 if percent else memory_amount(container, requests.memory, requests.memory_factor) or 0
     if not percent and not memory:
-        memory = 0 if defaults.memory is None else max(defaults.memory // (MIB * requests.memory_factor), 1)
+        memory = defaults.memory_in(MIB * requests.memory_factor)
         percent = 0 if memory else WHOLE
     cores = percentage(container, requests.cores, 0)
     if cores is None:

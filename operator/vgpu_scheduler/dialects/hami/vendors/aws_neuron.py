@@ -19,6 +19,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     RuleKeys,
     Vendor,
     VendorPlacement,
+    held_with,
 )
 from vgpu_scheduler.dialects.hami.vendors.counted import CardKind, CardsByCapacity, CountedCards
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
@@ -30,7 +31,6 @@ from vgpu_scheduler.model import (
     NO_DEFAULTS,
     WHOLE,
     Amounts,
-    Assignment,
     Claim,
     ClaimDefaults,
     Compute,
@@ -160,9 +160,7 @@ class NeuronRequests(CountedResources):
 
 def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return the usage from the cores in the entries."""
-    entries = [[Assignment(vendor, entry.uuid, _amounts(entry.cores)) for entry in container] for container in aligned]
-    kinds = [container.type for container in pod.spec.containers]
-    return Usage.of(kinds, entries)
+    return held_with(vendor, pod, aligned, lambda _, entry: _amounts(entry.cores))
 
 
 @dataclass(frozen=True, slots=True)

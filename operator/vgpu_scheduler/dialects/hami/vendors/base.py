@@ -22,6 +22,7 @@ from vgpu_scheduler.kube import Container, Node, Pod
 from vgpu_scheduler.model import (
     NO_DEFAULTS,
     WHOLE,
+    Amounts,
     Assignment,
     Claim,
     ClaimDefaults,
@@ -262,9 +263,22 @@ Held = Callable[[str, Pod, Sequence[Sequence[AssignedDevice]]], Usage]
 
 def plain_held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) -> Usage:
     """Return the usage from the entries: a slot of each card, with memory and cores."""
-    entries = [[Assignment(vendor, e.uuid, (1, e.memory, e.cores)) for e in container] for container in aligned]
-    kinds = [container.type for container in pod.spec.containers]
-    return Usage.of(kinds, entries)
+    return held_with(vendor, pod, aligned, lambda _, entry: (1, entry.memory, entry.cores))
+
+
+def held_with(
+    vendor: str,
+    pod: Pod,
+    aligned: Sequence[Sequence[AssignedDevice]],
+    amounts: Callable[[str, AssignedDevice], Amounts],
+) -> Usage:
+    """Return the usage from the entries, with the amounts that an entry of a container (by name) books of its card."""
+    containers = pod.spec.containers
+    entries = [
+        [Assignment(vendor, entry.uuid, amounts(container.name, entry)) for entry in devices]
+        for container, devices in zip(containers, aligned, strict=True)
+    ]
+    return Usage.of([container.type for container in containers], entries)
 
 
 @dataclass(frozen=True, slots=True)

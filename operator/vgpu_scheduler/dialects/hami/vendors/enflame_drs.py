@@ -18,6 +18,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     RuleKeys,
     Vendor,
     VendorPlacement,
+    held_with,
 )
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import checked
@@ -208,7 +209,7 @@ class DrsRequests(CountedResources):
             return Claim(vendor, 1, (slices, 0, 0), (0, 0, 0))
         mib = (memory or 0) if (memory or 0) >= _GIGABYTES_BELOW else (memory or 0) * _GIB
         if memory is None and defaults.memory is not None:
-            mib = max(defaults.memory // MIB, 1)
+            mib = defaults.memory_in(MIB)
         if cores is None and defaults.cores is not None:
             cores = defaults.cores
         if (cores or 0) > WHOLE:
@@ -224,17 +225,12 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     An entry without a number of slices is booked as a slot without a placement, which closes its card.
     """
     slices_of = _slices_by_container(pod.annotations.get(CONTAINERS, ""))
-    kinds = [container.type for container in pod.spec.containers]
-    entries = []
-    for container, devices in zip(pod.spec.containers, aligned, strict=True):
-        slices = slices_of.get(container.name, 0)
-        entries.append(
-            [
-                Assignment(vendor, e.uuid, _amounts(slices, e.memory, e.cores) if slices else (1, e.memory, e.cores))
-                for e in devices
-            ]
-        )
-    return Usage.of(kinds, entries)
+
+    def amounts(container: str, entry: AssignedDevice) -> Amounts:
+        slices = slices_of.get(container, 0)
+        return _amounts(slices, entry.memory, entry.cores) if slices else (1, entry.memory, entry.cores)
+
+    return held_with(vendor, pod, aligned, amounts)
 
 
 def _slices_by_container(value: str) -> Mapping[str, int]:

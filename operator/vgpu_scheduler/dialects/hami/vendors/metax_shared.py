@@ -20,6 +20,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     SuspiciousAmounts,
     Vendor,
     VendorPlacement,
+    held_with,
 )
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.registered import as_written, checked
@@ -209,12 +210,7 @@ def _held(vendor: str, pod: Pod, aligned: Sequence[Sequence[AssignedDevice]]) ->
     """
     runs = pod.started or pod.phase == "Running"
     mode = f"{_app_class(pod.annotations)}/" if runs else _mode(pod.annotations)
-    entries = [
-        [Assignment(vendor, e.uuid, (1, e.memory, e.cores, *_counted(mode, e.cores))) for e in devices]
-        for devices in aligned
-    ]
-    kinds = [container.type for container in pod.spec.containers]
-    return Usage.of(kinds, entries)
+    return held_with(vendor, pod, aligned, lambda _, e: (1, e.memory, e.cores, *_counted(mode, e.cores)))
 
 
 def _extras(placement: VendorPlacement) -> Mapping[str, str]:

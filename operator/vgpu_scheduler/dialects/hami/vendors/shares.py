@@ -173,7 +173,7 @@ class ShareRequests:
         if not percent and not of_all:
             memory = self.default_memory
             if defaults.memory is not None and self.memory:
-                memory = max(defaults.memory // MIB, 1)
+                memory = defaults.memory_in(MIB)
             percent = 0 if memory else WHOLE
         whole = percent == WHOLE and not memory and self._takes_memory_by_percent_only(container)
         cores = self._cores(container, defaults, parts, whole=whole)
