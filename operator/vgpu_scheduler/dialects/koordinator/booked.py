@@ -26,6 +26,11 @@ def device_name(kind: str, minor: int, identity: str) -> str:
     return f"{kind}/{minor}/{identity}"
 
 
+def id_of(name: str) -> str:
+    """Return the id from the name of a device, which is how people are shown it; it may be empty."""
+    return name.split("/", 2)[-1]
+
+
 def parts_of(name: str) -> tuple[str, int, str]:
     """Return type, minor and id from the name of a device; for a virtual function the minor is that of its device."""
     kind, minor, identity = name.split("/", 2)

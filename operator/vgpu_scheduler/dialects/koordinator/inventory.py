@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.inventory import InventoryObject
+from vgpu_scheduler.dialects.koordinator.booked import id_of
 from vgpu_scheduler.dialects.koordinator.codec import decode_devices
 from vgpu_scheduler.dialects.koordinator.names import (
     CORES,
@@ -43,7 +44,7 @@ class KoordinatorInventory:
 
     def hardware(self, device: Device) -> str:
         """Return the id from the Device object, which is the last part of the booked name."""
-        return device.uuid.split("/", 2)[2]
+        return id_of(device.uuid)
 
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
         """Return the Device object with all of its devices healthy."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from vgpu_scheduler.dialects.hami import RegisteredDevice, encode_register_json
+from vgpu_scheduler.dialects.koordinator.booked import id_of
 from vgpu_scheduler.model import MIB, WHOLE, Assignment, Device
 
 
@@ -219,9 +220,7 @@ class KoordinatorCards:
 
 def card_name(vendor: str, uuid: str) -> str:
     """Return the display name of a device: the id of Koordinator's, which are booked as ``<type>/<minor>/<id>``."""
-    if not uuid.startswith(f"{vendor}/"):
-        return uuid
-    return uuid.split("/", 2)[-1] or uuid
+    return (id_of(uuid) or uuid) if uuid.startswith(f"{vendor}/") else uuid
 
 
 WRITERS: Mapping[str, CardWriter] = {
