@@ -227,7 +227,13 @@ main(["settings"])
 
 @pytest.mark.parametrize(
     "module",
-    ["click", "vgpu_scheduler.cli.main", "vgpu_scheduler.cli.output", "vgpu_scheduler.cli.commands.settings", "yaml"],
+    [
+        "click",
+        "vgpu_scheduler.cli.main",
+        "vgpu_scheduler.cli.unwritable_output",
+        "vgpu_scheduler.cli.commands.settings",
+        "yaml",
+    ],
 )
 def test_an_interrupt_while_python_starts_prints_nothing(module: str) -> None:
     """Whichever module is being imported when Ctrl-C is pressed."""

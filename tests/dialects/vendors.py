@@ -40,9 +40,8 @@ def node(name: str, vendors: list[Vendor], rng: np.random.Generator) -> Obj:
     """A node with some cards of each vendor."""
     annotations, capacity = {}, {}
     for vendor in vendors:
-        kind, said = vendor.cards.source.split()[0], vendor.cards.source.split()[-1]
-        if kind == "annotation":
-            annotations[said] = registration(name, vendor, rng)
+        if annotation := vendor.cards.source.annotation:
+            annotations[annotation] = registration(name, vendor, rng)
         else:
             amounts = UNIT_CAPACITIES.get(vendor.key, (8,))
             resources = getattr(vendor.cards, "counted", vendor.cards).resources

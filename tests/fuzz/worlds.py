@@ -42,7 +42,7 @@ OTHERS = ({"volcano.sh/vgpu-number": "1"}, {"koordinator.sh/gpu-core": "50", "ko
 ASKED: tuple[Obj, ...] = (*(wants(vendor, np.random.default_rng(1)) for vendor in VENDORS), *OTHERS)
 """What a container asks of each vendor."""
 REGISTRATIONS = (
-    *(vendor.cards.source.split()[-1] for vendor in VENDORS if vendor.cards.source.startswith("annotation")),
+    *(vendor.cards.source.annotation for vendor in VENDORS if vendor.cards.source.annotation),
     "volcano.sh/node-vgpu-register",
 )
 ALLOCATIONS = (

@@ -146,7 +146,7 @@ def did_you_mean_pod(key: str, others: Collection[str]) -> str:
     return f", did you mean {own if own in by_name[meant] else closest(key, by_name[meant], 0.0)}?"
 
 
-def did_you_mean_object(world: World, text: str) -> str:
+def did_you_mean_node_or_pod(world: World, text: str) -> str:
     """Return a suggestion of a node or a pod, as in ``pod/NAMESPACE/NAME``; see :func:`did_you_mean_pod`."""
     kind, _, name = text.partition("/")
     pods = [pod.key for pod in world.present_pods]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from vgpu_scheduler import __version__
-from vgpu_scheduler.cli.output import end_unwritable, is_unwritable, open_closed_stdout
+from vgpu_scheduler.cli.unwritable_output import end_unwritable, is_unwritable, open_closed_stdout
 from vgpu_scheduler.model.texts import did_you_mean
 
 

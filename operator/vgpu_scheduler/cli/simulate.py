@@ -20,7 +20,7 @@ from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, WIDE, NamespaceOptions
 from vgpu_scheduler.cli.cluster.output import dump
 from vgpu_scheduler.cli.cluster.world import exit_on_error, make_world
-from vgpu_scheduler.cli.explain_from_pod import did_you_mean_object
+from vgpu_scheduler.cli.explain_from_pod import did_you_mean_node_or_pod
 from vgpu_scheduler.cli.forecasting import forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, page_for, simulate_from_page
 from vgpu_scheduler.cli.scenario import Scenario
@@ -234,7 +234,7 @@ def _changed_world(cluster: ClusterOptions, scenario: Scenario) -> tuple[World, 
     policies = [policy for path in scenario.policies for policy in read_policies(path, scenario.home)]
     world.add(policies)
     named, options = (scenario.added, scenario.without), ("--add-node", "--without")
-    for text in change_nodes(world, view, *named, options=options, add=_add_nodes, meant=did_you_mean_object):
+    for text in change_nodes(world, view, *named, options=options, add=_add_nodes, meant=did_you_mean_node_or_pod):
         warn(text)
     if scenario.pods and (alike := did_you_mean_namespace(scenario.home, cluster, world)):
         warn(f"there is no namespace {scenario.home}{alike}")

@@ -10,7 +10,7 @@ import click
 from vgpu_scheduler import reading
 from vgpu_scheduler.apiclient import ApiUnreachableError, ConfigException
 from vgpu_scheduler.cli.cluster.messages import ROLE_WITH_RIGHTS, describe_error, fail, print_view_warnings, progress
-from vgpu_scheduler.cli.output import is_unwritable
+from vgpu_scheduler.cli.unwritable_output import is_unwritable
 from vgpu_scheduler.history import LogError, PyarrowMissingError
 from vgpu_scheduler.kernels.cache import compiles_first
 from vgpu_scheduler.reading import (

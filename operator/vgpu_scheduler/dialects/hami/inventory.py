@@ -94,7 +94,7 @@ class HamiInventory:
     def with_healthy_devices(self, obj: InventoryObject) -> InventoryObject:
         """Return the node object with all devices of its registrations healthy."""
         given = (obj.get("metadata") or {}).get("annotations") or {}
-        registered = {v.cards.source.removeprefix("annotation "): v.cards.health for v in self.vendors}
+        registered = {v.cards.source.annotation: v.cards.health for v in self.vendors}
         healthy = {
             name: all_healthy(given[name], field) for name, field in registered.items() if field and name in given
         }

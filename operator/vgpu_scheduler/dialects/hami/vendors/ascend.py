@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.hami.vendors.ascend_chips import MODULE, SOFT, SOFT
 from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     AllocationAnnotations,
+    CardSource,
     PodOptions,
     RuleKeys,
     SuspiciousAmounts,
@@ -46,9 +47,9 @@ class NpuCards:
     health = "health"
 
     @property
-    def source(self) -> str:
-        """The source of the chips, for error messages."""
-        return f"annotation hami.io/node-register-{self.chip.key}"
+    def source(self) -> CardSource:
+        """Where nodes list the chips."""
+        return CardSource(annotation=f"hami.io/node-register-{self.chip.key}")
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration and whether the node is soft."""

@@ -33,12 +33,24 @@ from vgpu_scheduler.model import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CardSource:
+    """Where a node says which cards of a vendor it has: one of an annotation and a capacity resource, by name."""
+
+    annotation: str = ""
+    capacity: str = ""
+
+    def __str__(self) -> str:
+        """Word it for error messages."""
+        return f"annotation {self.annotation}" if self.annotation else f"capacity of {self.capacity}"
+
+
 class Cards(Hashable, Protocol):
     """Reads the cards of a vendor from nodes. Results are cached by facts."""
 
     @property
-    def source(self) -> str:
-        """The source of the cards for error messages: an annotation, or a capacity resource."""
+    def source(self) -> CardSource:
+        """Where nodes list the cards."""
 
     @property
     def cordon(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.errors import CodecError
+from vgpu_scheduler.dialects.hami.vendors.base import CardSource
 from vgpu_scheduler.dialects.inventory import check_number
 from vgpu_scheduler.dialects.values import INT32
 from vgpu_scheduler.kube import Node
@@ -58,9 +59,9 @@ class CardsByCapacity:
     health = ""
 
     @property
-    def source(self) -> str:
-        """The source of the cards, for error messages."""
-        return f"capacity of {self.resources[0]}"
+    def source(self) -> CardSource:
+        """Where nodes list the cards."""
+        return CardSource(capacity=self.resources[0])
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the node's name and the amounts."""
@@ -101,6 +102,6 @@ class CountedCards:
     health = ""
 
     @property
-    def source(self) -> str:
-        """The source of the cards, for error messages."""
+    def source(self) -> CardSource:
+        """Where nodes list the cards."""
         return self.counted.source

@@ -14,6 +14,7 @@ from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.base import (
     AllocationAnnotations,
+    CardSource,
     CountedResources,
     RuleKeys,
     Vendor,
@@ -90,9 +91,9 @@ class DrsCards:
     health = ""
 
     @property
-    def source(self) -> str:
-        """The source of the cards, for error messages."""
-        return f"annotation {CAPACITY}"
+    def source(self) -> CardSource:
+        """Where nodes list the cards."""
+        return CardSource(annotation=CAPACITY)
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the node's name, the annotation, and whether the plugin's resource is allocatable."""

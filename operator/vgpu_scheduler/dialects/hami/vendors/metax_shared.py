@@ -15,6 +15,7 @@ from vgpu_scheduler.dialects.hami.vendors.base import (
     MODE_WORD,
     POLICY_WORD,
     AllocationAnnotations,
+    CardSource,
     PodOptions,
     RuleKeys,
     SuspiciousAmounts,
@@ -86,7 +87,7 @@ def _counted(mode: str, cores: int) -> Amounts:
 class SharedCards:
     """Cards from the plugin's own annotation; a card keeps its quality of service while it is in use."""
 
-    source = f"annotation {REGISTER}"
+    source = CardSource(annotation=REGISTER)
     cordon = ""
     health = "healthy"
 

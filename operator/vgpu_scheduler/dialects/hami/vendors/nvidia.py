@@ -29,7 +29,13 @@ from vgpu_scheduler.dialects.hami.templates import (
     smallest_instance,
     template_pieces,
 )
-from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, VendorPlacement
+from vgpu_scheduler.dialects.hami.vendors.base import (
+    AllocationAnnotations,
+    CardSource,
+    RuleKeys,
+    Vendor,
+    VendorPlacement,
+)
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft
 from vgpu_scheduler.dialects.hami.vendors.nvidia_names import (
     ALLOCATED_ANNOTATION,
@@ -83,7 +89,7 @@ class NvidiaCards:
     """
 
     requests: NvidiaRequests
-    source = f"annotation {REGISTER_ANNOTATION}"
+    source = CardSource(annotation=REGISTER_ANNOTATION)
     cordon = CORDON_ANNOTATION
     health = "health"
 

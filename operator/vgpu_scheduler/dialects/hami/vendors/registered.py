@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_scheduler.dialects.errors import CodecError
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice, decode_register
+from vgpu_scheduler.dialects.hami.vendors.base import CardSource
 from vgpu_scheduler.dialects.inventory import check_number
 from vgpu_scheduler.kube import Node
 from vgpu_scheduler.model import PLAIN_SCHEMA, Device, DimensionRoles, quoted
@@ -88,9 +89,9 @@ class Registered:
     health = "health"
 
     @property
-    def source(self) -> str:
-        """The source of the cards, for error messages."""
-        return f"annotation {self.annotation}"
+    def source(self) -> CardSource:
+        """Where nodes list the cards."""
+        return CardSource(annotation=self.annotation)
 
     def facts(self, node: Node) -> Hashable | None:
         """Return the registration."""
