@@ -35,7 +35,7 @@ from vgpu_scheduler.kube import (
 from vgpu_scheduler.predicates import (
     CompiledPredicates,
     gated,
-    refusals,
+    spec_errors,
     unschedulable_message,
 )
 from vgpu_scheduler.scorers import NodeRanking
@@ -75,7 +75,7 @@ def run_case(case: dict[str, Any]) -> Outcome:
     """Decide a case and compare."""
     answer = decide(case)
     if missing := _not_implemented(case):
-        refused = bool(refusals(decode_pod(case["pod"])))
+        refused = bool(spec_errors(decode_pod(case["pod"])))
         if refused and answer.feasible:
             return Outcome("failed", f"refused, and yet placed on {answer.feasible}: {missing}")
         return Outcome("not_implemented", missing)
@@ -98,7 +98,7 @@ def decide(case: dict[str, Any]) -> Answer:
         return Answer([], {}, held_back, held_back)
     state = _cluster(case)
     nodes = state.nodes
-    if reasons := refusals(pod):
+    if reasons := spec_errors(pod):
         return Answer([], {}, unschedulable_message(len(nodes), {}, rejection=reasons[0]), None)
     node = NodePart(CompiledPredicates(pod, nodes, frozenset()), None, NodeRanking(()))
     rows = nodes.rows()
@@ -169,7 +169,7 @@ def _not_implemented(case: dict[str, Any]) -> str:
     pod = decode_pod(case["pod"])
     if pod.spec.scheduling_gates:
         return ""
-    if reasons := refusals(pod):
+    if reasons := spec_errors(pod):
         return reasons[0]
     extended = {name for name in pod.spec.requests if "/" in name}
     for device_class in case["objects"].get("deviceclasses", ()):

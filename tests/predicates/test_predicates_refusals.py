@@ -6,7 +6,7 @@ from tests.naive.predicates import REQUIRED
 
 from vgpu_scheduler.kube import decode_pod
 from vgpu_scheduler.model import CardReason, ClusterEvent
-from vgpu_scheduler.predicates import gated, reasons, refusals, unschedulable_message
+from vgpu_scheduler.predicates import gated, reasons, spec_errors, unschedulable_message
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from vgpu_scheduler.predicates import gated, reasons, refusals, unschedulable_me
     ],
 )  # fmt: skip
 def test_refused_by_name(spec: Obj, field: str) -> None:
-    assert [text.split(" ")[0] for text in refusals(decode_pod(pod(**spec)))] == [field]
+    assert [text.split(" ")[0] for text in spec_errors(decode_pod(pod(**spec)))] == [field]
 
 
 def test_the_text_is_a_sentence() -> None:
-    (text,) = refusals(decode_pod(pod(resourceClaims=[{"name": "c"}])))
+    (text,) = spec_errors(decode_pod(pod(resourceClaims=[{"name": "c"}])))
     assert text == (
         "spec.resourceClaims is not supported: this scheduler does not check dynamic resource allocation, so it will "
         "not place the pod"
@@ -60,7 +60,7 @@ def test_not_refused() -> None:
         hostUsers=False,
         schedulingGroup={"podGroupName": "g", "compositePodGroupName": None},
     )
-    assert refusals(decode_pod(harmless)) == ()
+    assert spec_errors(decode_pod(harmless)) == ()
 
 
 def test_gates() -> None:

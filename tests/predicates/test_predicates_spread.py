@@ -15,7 +15,7 @@ from tests.seeds import seeds
 from tests.state.interpod_world import APPS, EITHER, MOVES, NAMESPACES, OLD, SOME_REV, WEB, Move, World, asking
 
 from vgpu_scheduler.kube import decode_pod
-from vgpu_scheduler.predicates import refusals
+from vgpu_scheduler.predicates import spec_errors
 from vgpu_scheduler.predicates.spread import SpreadFilter
 
 
@@ -132,5 +132,5 @@ def test_a_constraint_that_cannot_be_understood_is_refused_by_name(index: int) -
     wrong = rule({"matchExpressions": [{"key": "app", "operator": "Near", "values": ["web"]}]})
     constraints = [rule(WEB), rule(WEB)]
     constraints[index] = wrong
-    (refusal,) = refusals(decode_pod(pod(topologySpreadConstraints=constraints)))
+    (refusal,) = spec_errors(decode_pod(pod(topologySpreadConstraints=constraints)))
     assert refusal.startswith(f"spec.topologySpreadConstraints[{index}].labelSelector: ")

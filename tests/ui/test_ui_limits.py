@@ -17,7 +17,7 @@ from tests.ui.doors import ADMIN, HOST, deployed
 from tests.ui.test_ui_access import OBJECTS, people
 
 from vgpu_scheduler.ui.access import Certificate, Proxies, User
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 from vgpu_scheduler.ui.streams import Streams
 from vgpu_scheduler.ui.what_if_thread import WhatIfThread
 
@@ -190,7 +190,7 @@ async def test_questions_of_one_user_leave_turns_for_others() -> None:
     try:
         mine = [asyncio.create_task(rolled_back.ask(gate.wait, blue)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(RefusedError, match="2 questions of yours"):
+        with pytest.raises(HttpStatusError, match="2 questions of yours"):
             await rolled_back.ask(gate.wait, blue)
         others = asyncio.create_task(rolled_back.ask(gate.wait, green))
         await asyncio.sleep(0)

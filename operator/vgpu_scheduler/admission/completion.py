@@ -28,7 +28,7 @@ def completed_containers(
 
     Raises
     ------
-    Refusal
+    AdmissionDenied
         If the pod must be denied.
     """
     completed, owners = _copy(pod), dialects.owners(decoded)

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from vgpu_scheduler.admission.completion import completed_containers
-from vgpu_scheduler.dialects import ClaimError, Dialects, Refusal
+from vgpu_scheduler.dialects import AdmissionDenied, ClaimError, Dialects
 from vgpu_scheduler.kube import CONTAINER_FIELDS, DecodeError, Pod, decode_pod
 from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, PodClaims
 
@@ -136,7 +136,7 @@ def review(pod: Mapping[str, Any], namespace: str, rules: AdmissionRules, over_q
         return _review(pod, namespace, _decoded(pod, namespace), rules, over_quota)
     except DecodeError as error:
         return Verdict(pod, warnings=(f"not looked at by vgpu-scheduler: {error}",))
-    except Refusal as refusal:
+    except AdmissionDenied as refusal:
         return Verdict(None, message=refusal.message, code=refusal.code)
 
 
@@ -155,7 +155,7 @@ def _review(
             if name not in rules.scheduler_names:
                 completed["spec"]["schedulerName"] = rules.scheduler_names[0]
             if spec.get("nodeName"):
-                raise Refusal("pod has node assigned", HTTPStatus.FORBIDDEN)
+                raise AdmissionDenied("pod has node assigned", HTTPStatus.FORBIDDEN)
     warnings: tuple[str, ...] = ()
     asked = decoded
     try:
@@ -165,7 +165,7 @@ def _review(
         warnings = (str(error),)  # the scheduler will refuse the pod with the same words
     else:
         if over is not None:
-            raise Refusal(": ".join(filter(None, (_OVER_QUOTA, over))), HTTPStatus.FORBIDDEN)
+            raise AdmissionDenied(": ".join(filter(None, (_OVER_QUOTA, over))), HTTPStatus.FORBIDDEN)
     found = rules.request_warnings_of(asked) if asks else rules.misspelt_of(asked)
     warnings = tuple(dict.fromkeys((*warnings, *found)))
     return Verdict(completed, changed=completed != pod, warnings=warnings)
@@ -176,7 +176,7 @@ def _check_asking(pod: Mapping[str, Any]) -> None:
     for container in (each for field in CONTAINER_FIELDS for each in pod["spec"].get(field) or ()):
         context = container.get("securityContext")
         if isinstance(context, Mapping) and context.get("privileged"):
-            raise Refusal(f"container {container.get('name')} is privileged", HTTPStatus.FORBIDDEN)
+            raise AdmissionDenied(f"container {container.get('name')} is privileged", HTTPStatus.FORBIDDEN)
 
 
 def _decoded(pod: Mapping[str, Any], namespace: str) -> Pod:

@@ -7,9 +7,9 @@ from vgpu_scheduler.dialects.allocation import TimestampText, is_text_of, stampe
 from vgpu_scheduler.dialects.claims import Claims, Scorers
 from vgpu_scheduler.dialects.dialect import Dialect
 from vgpu_scheduler.dialects.errors import (
+    AdmissionDenied,
     ClaimError,
     CodecError,
-    Refusal,
     RegistrationError,
     UnsupportedChoiceError,
     UnsupportedError,
@@ -27,6 +27,7 @@ from vgpu_scheduler.dialects.node_side import (
 from vgpu_scheduler.dialects.several import Dialects, LimitedResource
 
 __all__ = [
+    "AdmissionDenied",
     "AmountFix",
     "AnnotationFix",
     "AskForCard",
@@ -44,7 +45,6 @@ __all__ = [
     "LocklessNodeSide",
     "NodeLock",
     "NodeSide",
-    "Refusal",
     "RegistrationError",
     "RequestWarning",
     "Scorers",

@@ -164,7 +164,7 @@ class Claims(Protocol):
 
         Raises
         ------
-        Refusal
+        AdmissionDenied
             If the pod must not be admitted.
         """
 

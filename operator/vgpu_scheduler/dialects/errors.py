@@ -71,7 +71,7 @@ class RegistrationError(CodecError):
         self.devices = devices
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a failure
+class AdmissionDenied(Exception):  # noqa: N818 - it is an answer, not a failure
     """A pod that is refused at admission.
 
     Parameters

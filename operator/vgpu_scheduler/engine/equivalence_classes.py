@@ -20,7 +20,7 @@ from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import BoundedCache, PodClaims, bytes_of
 from vgpu_scheduler.policy import EffectivePolicy, Policies
-from vgpu_scheduler.predicates import CLUSTER_PLUGINS, refusals
+from vgpu_scheduler.predicates import CLUSTER_PLUGINS, spec_errors
 from vgpu_scheduler.state import State
 
 _MOST_BYTES: Final = 8 * 2**20
@@ -236,7 +236,7 @@ class EquivalenceClasses:
         """Return the class of a pod, with the node part that ``node_part`` makes."""
         claimed = self.read(pod)
         policy = claimed.policy
-        unsupported = refusals(pod)
+        unsupported = spec_errors(pod)
         if unsupported or policy.refusal is not None:
             return RefusedClass(policy, ", ".join(unsupported) or str(policy.refusal))
         if isinstance(claimed, RefusedClass):

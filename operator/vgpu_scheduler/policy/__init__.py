@@ -24,6 +24,7 @@ from vgpu_scheduler.policy.models import (
     PolicyResource,
     decode_policy,
 )
+from vgpu_scheduler.policy.not_ready import PolicyNotReady, PolicyNotReadyType
 from vgpu_scheduler.policy.preemption import (
     NO_PREEMPTION,
     DisruptionBudgetMode,
@@ -31,7 +32,6 @@ from vgpu_scheduler.policy.preemption import (
     PreemptionRules,
     VictimScope,
 )
-from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.policy.resolve import Policies, overruled
 from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
@@ -71,8 +71,8 @@ __all__ = [
     "PolicyConditionType",
     "PolicyDefaults",
     "PolicyKey",
-    "PolicyRefusal",
-    "PolicyRefusalType",
+    "PolicyNotReady",
+    "PolicyNotReadyType",
     "PolicyResource",
     "PreemptionRules",
     "RecordedEviction",

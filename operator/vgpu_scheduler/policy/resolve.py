@@ -29,8 +29,8 @@ from vgpu_scheduler.policy.catalogue import CandidatePolicies, Catalogue, Policy
 from vgpu_scheduler.policy.defaults import PolicyDefaults
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules, group_rules
 from vgpu_scheduler.policy.models import ENFORCEABLE, PolicyResource
+from vgpu_scheduler.policy.not_ready import PolicyNotReady, PolicyNotReadyType
 from vgpu_scheduler.policy.preemption import PROTECTED, preemption_rules
-from vgpu_scheduler.policy.refusals import PolicyRefusal, PolicyRefusalType
 from vgpu_scheduler.policy.resolved import (
     NO_POD_LIMITS,
     POD,
@@ -144,7 +144,7 @@ class Policies:
         try:
             return self._resolve(candidates, labels, annotations)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these pods'
-            refusal = PolicyRefusal(PolicyRefusalType.INTERNAL_ERROR, why=internal_error(error))
+            refusal = PolicyNotReady(PolicyNotReadyType.INTERNAL_ERROR, why=internal_error(error))
             return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
 
     def _numbered(self, resolved: EffectivePolicy) -> tuple[EffectivePolicy, int]:
@@ -169,13 +169,13 @@ class Policies:
         self, candidates: CandidatePolicies, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> EffectivePolicy:
         if candidates.undecided is not None:
-            refusal = PolicyRefusal(PolicyRefusalType.NAMESPACE_UNKNOWN, title(candidates.undecided))
+            refusal = PolicyNotReady(PolicyNotReadyType.NAMESPACE_UNKNOWN, title(candidates.undecided))
             return EffectivePolicy(refusal=refusal, preemption=PROTECTED)
         matching = candidates.matching(labels)
         preemption, preemption_by = preemption_rules(matching)
         blocker = _blocker(matching)
         if blocker is not None:
-            refusal = PolicyRefusal(PolicyRefusalType.NOT_UNDERSTOOD, title(blocker), blocker.error)
+            refusal = PolicyNotReady(PolicyNotReadyType.NOT_UNDERSTOOD, title(blocker), blocker.error)
             return EffectivePolicy(refusal=refusal, preemption=preemption)
         matching = [policy for policy in matching if policy.spec is not None]
         draft = self._from_policies(matching)
@@ -184,7 +184,7 @@ class Policies:
         try:
             self._apply_annotations(draft, annotations)
         except PolicyError as error:
-            refusal = PolicyRefusal(PolicyRefusalType.ANNOTATIONS, why=str(error))
+            refusal = PolicyNotReady(PolicyNotReadyType.ANNOTATIONS, why=str(error))
             return EffectivePolicy(refusal=refusal, preemption=preemption)
         draft.sources["devices"] = list(dict.fromkeys([draft.order_by, *draft.restricted_by]))
         return EffectivePolicy(

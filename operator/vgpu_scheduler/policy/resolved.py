@@ -10,8 +10,8 @@ from vgpu_scheduler.allocators import CardChoice
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import NO_DEFAULTS, ClaimDefaults, TopologyConstraint, first_of
 from vgpu_scheduler.policy.groups import NO_GROUP_RULES, GroupRules
+from vgpu_scheduler.policy.not_ready import PolicyNotReady
 from vgpu_scheduler.policy.preemption import NO_PREEMPTION, PreemptionRules
-from vgpu_scheduler.policy.refusals import PolicyRefusal
 from vgpu_scheduler.scorers import WeightedScorer
 
 SETTINGS = "settings"
@@ -142,7 +142,7 @@ class EffectivePolicy:
     sources: tuple[tuple[str, tuple[str, ...]], ...] = ()
     warnings: tuple[str, ...] = ()
     policies: tuple[tuple[str, str, str], ...] = ()
-    refusal: PolicyRefusal | None = None
+    refusal: PolicyNotReady | None = None
     strict: bool = False
     number: int = field(default=-1, compare=False)
 

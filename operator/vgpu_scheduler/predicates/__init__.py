@@ -11,7 +11,13 @@ from vgpu_scheduler.predicates.reasons import (
     with_preemption,
     without_preemption,
 )
-from vgpu_scheduler.predicates.refusals import UnsupportedField, gated, needs_scheduling, refusals, unsupported_fields
+from vgpu_scheduler.predicates.refusals import (
+    UnsupportedField,
+    gated,
+    needs_scheduling,
+    spec_errors,
+    unsupported_fields,
+)
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
 from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim, is_about_claims
@@ -33,7 +39,7 @@ __all__ = [
     "gated",
     "is_about_claims",
     "needs_scheduling",
-    "refusals",
+    "spec_errors",
     "unschedulable_message",
     "unsupported_fields",
     "volume_plan",

@@ -28,7 +28,7 @@ def needs_scheduling(pod: Pod) -> bool:
     return not (pod.node_name or pod.terminal or pod.deleting or gated(pod))
 
 
-def refusals(pod: Pod) -> tuple[str, ...]:
+def spec_errors(pod: Pod) -> tuple[str, ...]:
     """Return why this scheduler refuses a pod, independent of the nodes.
 
     Fields that this scheduler would ignore are refused by name: a pod placed against its spec is worse than one that
@@ -42,7 +42,7 @@ def refusals(pod: Pod) -> tuple[str, ...]:
     spec = pod.spec
     known = _known.get(spec)
     if known is None:
-        known = _known[spec] = _refusals(spec)
+        known = _known[spec] = _spec_errors(spec)
     return known
 
 
@@ -77,7 +77,7 @@ def unsupported_fields(pod: Pod) -> tuple[UnsupportedField, ...]:
     return tuple(_unchecked(pod.spec))
 
 
-def _refusals(spec: PodSpec) -> tuple[str, ...]:
+def _spec_errors(spec: PodSpec) -> tuple[str, ...]:
     unsupported = tuple(
         f"{field} is not supported: this scheduler does not check {field.asks}, so it will not place the pod"
         for field in _unchecked(spec)

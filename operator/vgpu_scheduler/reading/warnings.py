@@ -13,7 +13,7 @@ from vgpu_scheduler.policy import NAMESPACED_KIND
 from vgpu_scheduler.reading.settings import DEFAULTS, SchedulerSettings
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
-from vgpu_scheduler.whatif import World, refusals
+from vgpu_scheduler.whatif import World, admission_errors
 from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas, pods_by_namespace
 
 IGNORED: Final = "ignored: "
@@ -138,7 +138,7 @@ def pod_warnings(
     pods_by_text: dict[str, list[str]] = {}
     for pod in pods:
         of_claims = claim_warnings(world, pod) if undecided else ()
-        for text in (*world.engine.request_warnings.of_pod(pod), *refusals(pod), *of_claims):
+        for text in (*world.engine.request_warnings.of_pod(pod), *admission_errors(pod), *of_claims):
             pods_by_text.setdefault(text, []).append(pod.key)
     for decision in decisions:
         for text in decision.warnings:

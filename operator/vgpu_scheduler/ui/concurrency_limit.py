@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 
 
 class ConcurrencyLimit:
@@ -40,13 +40,13 @@ class ConcurrencyLimit:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If a limit is reached.
         """
         if self._under_way.total() >= self._total:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal)
+            raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal)
         if user is not None and self._under_way[user] >= self._per_user:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal_per_user)
+            raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal_per_user)
         self._under_way[user] += 1
 
     def end(self, user: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 
-class RefusedError(Exception):
+class HttpStatusError(Exception):
     """A request is refused; the message says why."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
@@ -13,14 +13,14 @@ class RefusedError(Exception):
         self.status = status
 
 
-class BadQueryError(RefusedError):
+class BadQueryError(HttpStatusError):
     """An address or form cannot be understood; the message names what is wrong."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HTTPStatus.BAD_REQUEST, message)
 
 
-class NotFoundError(RefusedError):
+class NotFoundError(HttpStatusError):
     """Something named by an address does not exist."""
 
     def __init__(self, message: str) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
+from vgpu_scheduler.ui.errors import BadQueryError, HttpStatusError
 
 LARGEST: Final = 1024 * 1024
 """The largest form (bytes)."""
@@ -26,7 +26,7 @@ async def fields_of(request: web.Request) -> list[tuple[str, str]]:
     ------
     BadQueryError
         If the body is not a form.
-    RefusedError
+    HttpStatusError
         If the body takes too long to arrive.
     """
     if request.content_type != _FORM:
@@ -36,7 +36,7 @@ async def fields_of(request: web.Request) -> list[tuple[str, str]]:
             body = (await request.read()).decode()
         return parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except TimeoutError:
-        raise RefusedError(
+        raise HttpStatusError(
             HTTPStatus.REQUEST_TIMEOUT, f"the form did not arrive within {_SECONDS:.0f} seconds"
         ) from None
     except ValueError:

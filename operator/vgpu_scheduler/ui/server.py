@@ -20,7 +20,7 @@ from vgpu_scheduler.ui.access import JSON, BoundedSite, Bounds, Guard, LocalKeyG
 from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
 from vgpu_scheduler.ui.current import Question
 from vgpu_scheduler.ui.doctor_polling import DoctorPoller
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 from vgpu_scheduler.ui.forms import LARGEST, fields_of
 from vgpu_scheduler.ui.name_redaction import NameRedactor
 from vgpu_scheduler.ui.page_setup import PAGE_SOURCES, PageSetup, PageSources
@@ -193,7 +193,7 @@ class _Answering:
                 return found
             request[_VISITOR] = found
             answer: web.StreamResponse = await handler(request)
-        except RefusedError as error:
+        except HttpStatusError as error:
             return self._refused(request, error.status, str(error))
         except web.HTTPException as error:
             missing = f"there is no page {quoted(request.path)}"
@@ -265,7 +265,7 @@ class _Answering:
         visitor = _visitor(request)
         sees_all = visitor.visibility.is_whole
         if page.is_whole and not sees_all:
-            raise RefusedError(HTTPStatus.FORBIDDEN, _ABOUT_ALL)
+            raise HttpStatusError(HTTPStatus.FORBIDDEN, _ABOUT_ALL)
         make = page.make(request, query, visitor)
 
         def ask(world: World, view: ClusterView) -> tuple[Any, list[str]]:

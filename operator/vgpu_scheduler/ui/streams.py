@@ -47,7 +47,7 @@ class Streams:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If too many streams are open.
         """
         with self._limit.held(visitor.user_name):

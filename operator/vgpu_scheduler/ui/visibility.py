@@ -9,7 +9,7 @@ from typing import Final
 
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading.page import OTHERS
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 from vgpu_scheduler.whatif.world import usage
 
 
@@ -55,11 +55,11 @@ class Visibility:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the visitor does not see its objects.
         """
         if not self.sees(namespace):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"you may not see pods of namespace {quoted(namespace)}")
+            raise HttpStatusError(HTTPStatus.FORBIDDEN, f"you may not see pods of namespace {quoted(namespace)}")
 
 
 EVERYTHING: Final = Visibility()

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from vgpu_scheduler.ui.concurrency_limit import ConcurrencyLimit
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 
 _MOST: Final = 4
 """The most questions in the queue, including the one being answered."""
@@ -42,7 +42,7 @@ class WhatIfThread:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the queue is full.
         """
         self._limit.begin(user)
@@ -73,7 +73,7 @@ def until_too_long(instead: str) -> Callable[[object], None]:
 
     def check(_: object) -> None:
         if time.monotonic() > end:
-            raise RefusedError(
+            raise HttpStatusError(
                 HTTPStatus.UNPROCESSABLE_ENTITY, f"this takes longer than {_SECONDS:.0f} seconds: {instead}"
             )
 

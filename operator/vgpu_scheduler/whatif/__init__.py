@@ -21,7 +21,7 @@ from vgpu_scheduler.whatif.explanation.explanation import Explanation, explain_b
 from vgpu_scheduler.whatif.explanation.preempting import PreemptionOutlook, take_up_preemptions
 from vgpu_scheduler.whatif.moves.defrag import Plan, defrag
 from vgpu_scheduler.whatif.moves.making_room import MOST_MOVES, EvictionStep, RoomPlan, StepType, make_room
-from vgpu_scheduler.whatif.objects.admission import missing_class, refusals
+from vgpu_scheduler.whatif.objects.admission import admission_errors, missing_class
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.fields import unknown_fields
 from vgpu_scheduler.whatif.objects.objects import FileObject, InvalidObjectsError, flatten, namespace_of
@@ -97,6 +97,7 @@ __all__ = [
     "StepType",
     "WorkloadPods",
     "World",
+    "admission_errors",
     "aligned",
     "apply_change",
     "as_meant",
@@ -140,7 +141,6 @@ __all__ = [
     "quotas_of",
     "read_at",
     "read_cases",
-    "refusals",
     "remedies",
     "remedies_from_condition",
     "simulate",

@@ -254,7 +254,7 @@ class Evaluator:
         if best.victims is not None:
             answer = self._answer(preemptor, best.victims, now, leaving)
             return replace(answer, candidates=best.compared)
-        counts = search.refusals(preemptor, found, best, self.order)
+        counts = search.rejections(preemptor, found, best, self.order)
         reason = unschedulable_message(len(self._state.nodes), counts)
         return PreemptionResult(reason=reason, helped_by=helped_by, retry_at=retry_at)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vgpu_scheduler.engine.preemption.group_disruption import GroupDisruption
 from vgpu_scheduler.engine.preemption.levels import PriorityLevels
-from vgpu_scheduler.engine.preemption.refusals import PerClass, Refusals
+from vgpu_scheduler.engine.preemption.rejections import PerClass, PreemptionRejections
 from vgpu_scheduler.engine.preemption.victims import NOTHING, Cost, Preemptor
 from vgpu_scheduler.kernels import (
     LOWEST_PRIORITY,
@@ -50,14 +50,14 @@ class SearchOrder:
 
     Attributes
     ----------
-    refusals
+    rejections
         Why nodes reject a pod even without the pods of lower priority.
     """
 
     def __init__(self, state: State, disruption: GroupDisruption) -> None:
         self._state = state
         self._levels = PriorityLevels(state, disruption)
-        self.refusals = Refusals(state, self._levels)
+        self.rejections = PreemptionRejections(state, self._levels)
         self._kept = PerClass(_OfClass, _MOST_KEPT)
         self._scratch: dict[int, SetScratch] = {}
 

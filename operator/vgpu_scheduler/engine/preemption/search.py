@@ -193,7 +193,7 @@ class VictimSearch:
             return on_cards
         return self._reprieved(preemptor, node, lower, budgets)
 
-    def refusals(
+    def rejections(
         self, preemptor: Preemptor, found: Filtered, best: CheapestVictims, order: SearchOrder
     ) -> Mapping[RejectionReason, int]:
         """Count the nodes by the reason why preemption does not help there, in kube-scheduler's words.
@@ -212,7 +212,7 @@ class VictimSearch:
             (node, self._refusal(preemptor, node)) for node in self._with_nominated_pods_or_ports(preemptor, rows, said)
         )
         asked = [row for name in said if (row := nodes.row(name)) is not None]
-        counts: Counter[RejectionReason] = Counter(order.refusals.count(preemptor, rows[~np.isin(rows, asked)]))
+        counts: Counter[RejectionReason] = Counter(order.rejections.count(preemptor, rows[~np.isin(rows, asked)]))
         counts.update(reason for rejection in said.values() for reason in rejection.reasons)
         counts[NOT_HELPFUL] = len(nodes) - int(rows.size)
         return counts

@@ -21,7 +21,7 @@ from vgpu_scheduler.ui.access.limits import FailureLimiter
 from vgpu_scheduler.ui.access.proxies import Proxies
 from vgpu_scheduler.ui.access.reviews import AccessRight, Reviews
 from vgpu_scheduler.ui.access.sessions import Sessions
-from vgpu_scheduler.ui.errors import BadQueryError, RefusedError
+from vgpu_scheduler.ui.errors import BadQueryError, HttpStatusError
 from vgpu_scheduler.ui.forms import fields_of
 from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.templating import render
@@ -125,7 +125,7 @@ class DeployedGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the request uses another method, names another host, or comes from another site.
         """
         if request.method == "GET" and request.path in PROBES:
@@ -138,7 +138,7 @@ class DeployedGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the visitor is not admitted.
         """
         if request.path in {LOGIN, LOGOUT, *PROBES} or request.path.startswith(_STATIC):
@@ -169,7 +169,7 @@ class DeployedGuard(Guard):
     async def _bearer(self, request: web.Request, given: list[str]) -> User:
         scheme, _, token = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != _BEARER:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Authorization: write Bearer and a token")
+            raise HttpStatusError(HTTPStatus.UNAUTHORIZED, "Authorization: write Bearer and a token")
         return await self._recognised(request, token.strip())
 
     async def _recognised(self, request: web.Request, token: str) -> User:
@@ -177,19 +177,19 @@ class DeployedGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the token is not valid, or the address had too many failed attempts.
         """
         if (known := self._reviews.known(token)) is not None:
             return known  # failed attempts from the same address do not lock out a known user
         address = request.remote or ""
         if not self._attempts.may(address):
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_OFTEN)
+            raise HttpStatusError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_OFTEN)
         could_be = 0 < len(token) <= _LONGEST_TOKEN and token.isascii() and token.isprintable() and " " not in token
         user = await self._reviews.user_of(token) if could_be else None
         if user is None:
             self._attempts.failed(address)
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, _REFUSED)
+            raise HttpStatusError(HTTPStatus.UNAUTHORIZED, _REFUSED)
         return user
 
     async def _visitor(self, user: User, *, may_leave: bool = False) -> Visitor:
@@ -197,14 +197,14 @@ class DeployedGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the user may see nothing, or the API server does not answer.
         """
         known = self._namespaces()
         if not await self._reviews.allows(user, _LIST_PODS):
             mine = await self._reviews.allowed_in(user, _LIST_PODS, known)
             if not mine:
-                raise RefusedError(
+                raise HttpStatusError(
                     HTTPStatus.FORBIDDEN, "you may not list the pods of any namespace, so this page shows you nothing"
                 )
             return Visitor(user, Visibility(mine), sees_findings=False, may_leave=may_leave)
@@ -228,7 +228,7 @@ class DeployedGuard(Guard):
             token = form.get("token", "").strip()
             user = await self._recognised(request, token)
             await self._visitor(user)
-        except RefusedError as error:
+        except HttpStatusError as error:
             return self._ask(to, str(error), error.status)
         self.sessions.end(request.cookies.get(COOKIE, ""))
         answer = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": to})
@@ -247,11 +247,11 @@ class DeployedGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If a program sent the request.
         """
         if wants_json(request):
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
+            raise HttpStatusError(HTTPStatus.UNAUTHORIZED, _LOG_IN)
         return self._ask(request.rel_url.raw_path_qs, message)
 
     @staticmethod

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 from vgpu_scheduler.ui.name_redaction import Names
 from vgpu_scheduler.ui.visibility import EVERYTHING, Visibility
 
@@ -103,7 +103,7 @@ class Guard(Protocol):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the request uses another method, names another host, or comes from another site.
         """
 
@@ -112,7 +112,7 @@ class Guard(Protocol):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the visitor is not admitted.
         """
 
@@ -138,20 +138,20 @@ def check_request(
 
     Raises
     ------
-    RefusedError
+    HttpStatusError
         If the request uses another method, names another host, or comes from another site.
     """
     is_form = request.method == _FORM and request.match_info.http_exception is None
     if request.method not in _READING and not is_form:
-        raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "pages can only be read")
+        raise HttpStatusError(HTTPStatus.METHOD_NOT_ALLOWED, "pages can only be read")
     host = request.headers.get("Host", "")
     if host.lower() not in hosts:
-        raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, where)
+        raise HttpStatusError(HTTPStatus.MISDIRECTED_REQUEST, where)
     origin = request.headers.get("Origin", "")
     is_own = origin in {f"{scheme}://{host}" for scheme in schemes}
     is_from_here = request.headers.get("Sec-Fetch-Site", "") in _SAME or (links and _is_link(request))
     if ((origin or is_form) and not is_own) or not is_from_here:
-        raise RefusedError(HTTPStatus.FORBIDDEN, "another site asked for this page")
+        raise HttpStatusError(HTTPStatus.FORBIDDEN, "another site asked for this page")
 
 
 def wants_json(request: web.Request) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from vgpu_scheduler.ui.access.guard import HEADERS, Guard, Visitor, check_request, local
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 from vgpu_scheduler.ui.query import Query
 
 Deletable = Callable[[Collection[str]], Awaitable[Collection[str]]]
@@ -67,7 +67,7 @@ class LocalKeyGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the request uses another method, names another host, or comes from another site.
         """
         check_request(request, self._hosts, ("http",), where=_WRONG_HOST)
@@ -77,7 +77,7 @@ class LocalKeyGuard(Guard):
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the browser has neither cookie nor key.
         """
         if _is(request.cookies.get(self._cookie, ""), self._session):
@@ -90,7 +90,7 @@ class LocalKeyGuard(Guard):
             answer.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
             return answer
         wrong = "the key in this address is wrong" if given else "this page is shown to the browser that has its key"
-        raise RefusedError(
+        raise HttpStatusError(
             HTTPStatus.UNAUTHORIZED, f"{wrong}: open the whole address that vgpu-scheduler ui has printed"
         )
 

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from vgpu_scheduler.ui.access.guard import User
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 
 PROOF: Final = "X-Vgpu-Scheduler-Proxy-Secret"
 """The header with the proxy's secret."""
@@ -63,7 +63,7 @@ class Proxies:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the secret is wrong, or the proxy names no user, several users, or one of Kubernetes' own.
         """
         given = request.headers.getall(PROOF, [])
@@ -72,19 +72,21 @@ class Proxies:
         try:
             wanted = self.secret()
         except SecretError as error:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the secret of proxies cannot be read") from error
+            raise HttpStatusError(HTTPStatus.SERVICE_UNAVAILABLE, "the secret of proxies cannot be read") from error
         if len(given) != 1 or not hmac.compare_digest(given[0].encode(errors="replace"), wanted.encode()):
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"{PROOF}: this is not the secret of a proxy")
+            raise HttpStatusError(HTTPStatus.FORBIDDEN, f"{PROOF}: this is not the secret of a proxy")
         names = request.headers.getall(self.user_header, [])
         if len(names) != 1 or not names[0].strip():
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, f"{self.user_header}: the proxy must name exactly one user")
+            raise HttpStatusError(HTTPStatus.UNAUTHORIZED, f"{self.user_header}: the proxy must name exactly one user")
         told = request.headers.getall(self.group_header, []) if self.group_header else []
         groups = [name.strip() for text in told for name in text.split(",") if name.strip()]
         for name in (names[0].strip(), *groups):
             if name.startswith(_SYSTEM) or len(name) > _LONGEST:
-                raise RefusedError(
+                raise HttpStatusError(
                     HTTPStatus.FORBIDDEN, "a proxy must not name users and groups that are Kubernetes' own"
                 )
         if len(groups) > _MOST_GROUPS:
-            raise RefusedError(HTTPStatus.FORBIDDEN, f"{self.group_header}: these are more than {_MOST_GROUPS} groups")
+            raise HttpStatusError(
+                HTTPStatus.FORBIDDEN, f"{self.group_header}: these are more than {_MOST_GROUPS} groups"
+            )
         return User(names[0].strip(), groups=(*groups, _AUTHENTICATED))

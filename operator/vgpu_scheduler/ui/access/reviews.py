@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from vgpu_scheduler.apiclient import ApiError, ApiUnreachableError, Requests, ReviewedUser, is_allowed
 from vgpu_scheduler.ui.access.guard import User
-from vgpu_scheduler.ui.errors import RefusedError
+from vgpu_scheduler.ui.errors import HttpStatusError
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Reviews:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the API server does not answer.
         """
         return await self._users.get(_digest(token), lambda: self._authenticated(token))
@@ -76,7 +76,7 @@ class Reviews:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the API server does not answer.
         """
         return await self._rights.get((user, right), lambda: self._allowed(user, right))
@@ -86,7 +86,7 @@ class Reviews:
 
         Raises
         ------
-        RefusedError
+        HttpStatusError
             If the API server does not answer.
         """
         answers = {name: self._rights.known((user, right._replace(namespace=name))) for name in namespaces}
@@ -134,7 +134,7 @@ class Reviews:
             log.warning("%s: %s; docs/rbac.md has the rights of the page", review, error.response.status)
         except (ApiUnreachableError, ValueError, KeyError, TypeError) as error:
             log.warning("%s: %s", review, type(error).__name__)  # without the request, which has the token
-        raise RefusedError(
+        raise HttpStatusError(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "the API server does not say who you are and what you may read; the log says why",
         )

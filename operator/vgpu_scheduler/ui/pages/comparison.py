@@ -168,7 +168,7 @@ def policies_page(world: World, view: ClusterView, compared: ComparisonQuery) ->
         If the edited policy cannot be understood.
     NotFoundError
         If a policy does not exist.
-    RefusedError
+    HttpStatusError
         If the comparison takes too long.
     """
     rows = policy_rows(world, view.scheduler.options.scheduler_names)

@@ -146,7 +146,7 @@ def forecast_page(world: World, view: ClusterView, key: str, node: str, visibili
 
     Raises
     ------
-    RefusedError
+    HttpStatusError
         If the forecast takes too long.
     """
     waits = any(pod.key == key for pod in world.pending.values()) and visibility.sees_pod(key)

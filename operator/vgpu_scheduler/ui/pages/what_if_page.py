@@ -33,7 +33,7 @@ from vgpu_scheduler.reading import (
     policies_among,
     with_forecast,
 )
-from vgpu_scheduler.ui.errors import BadQueryError, NotFoundError, RefusedError
+from vgpu_scheduler.ui.errors import BadQueryError, HttpStatusError, NotFoundError
 from vgpu_scheduler.ui.pages.forecasts import waits_of
 from vgpu_scheduler.ui.pages.heat import HeatMap, heat_map
 from vgpu_scheduler.ui.pages.what_if_query import WhatIfQuery
@@ -130,7 +130,7 @@ def what_if(world: World, view: ClusterView, supposed: WhatIfQuery, visibility: 
         If a part of the question cannot be understood.
     NotFoundError
         If a pod, node or card does not exist.
-    RefusedError
+    HttpStatusError
         If the answer takes too long, or the question is about something that the visitor may not see.
     """
     _check(supposed, visibility)
@@ -214,7 +214,7 @@ def _check(supposed: WhatIfQuery, visibility: Visibility) -> None:
     if visibility.is_whole:
         return
     if supposed.waiting == "all":
-        raise RefusedError(HTTPStatus.FORBIDDEN, "waiting: you may not see the pods of all namespaces")
+        raise HttpStatusError(HTTPStatus.FORBIDDEN, "waiting: you may not see the pods of all namespaces")
     if supposed.waiting:
         visibility.check(supposed.namespace)
     if supposed.pod:
@@ -233,7 +233,7 @@ def _check_objects(world: World, objects: Sequence[FileObject], visibility: Visi
             continue
         if not isinstance(metadata, Mapping) or not is_at_home(obj):
             kind = quoted(str(obj.get("kind") or "(none)"))
-            raise RefusedError(
+            raise HttpStatusError(
                 HTTPStatus.FORBIDDEN, f"you may not add objects of kind {kind} here: they have no namespace"
             )
         visibility.check(str(metadata.get("namespace") or ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from vgpu_scheduler.admission import completed_containers, is_exempt
-from vgpu_scheduler.dialects import Refusal
+from vgpu_scheduler.dialects import AdmissionDenied
 from vgpu_scheduler.kube import Object, Pod, QuantityError
 from vgpu_scheduler.whatif.objects.containers import containers_of
 from vgpu_scheduler.whatif.objects.objects import InvalidObjectsError, annotations_in
@@ -48,7 +48,7 @@ class AdmissionVariants:
             return (read,) if completed is None else (read, self._world.pod(completed, again=True))
         except InvalidObjectsError:
             return ()
-        except Refusal as refusal:
+        except AdmissionDenied as refusal:
             return (read,) if excused and refusal.message == self._refusal else ()
 
     @cached_property
@@ -56,7 +56,7 @@ class AdmissionVariants:
         """Why the pod as it is would be refused; empty if it would be admitted."""
         try:
             self._completed(self._written, self._world.pod(self._written, again=True))
-        except Refusal as refusal:
+        except AdmissionDenied as refusal:
             return refusal.message
         except InvalidObjectsError:
             pass
@@ -67,7 +67,7 @@ class AdmissionVariants:
 
         Raises
         ------
-        Refusal
+        AdmissionDenied
             If the webhook would refuse the pod.
         """
         engine = self._world.engine

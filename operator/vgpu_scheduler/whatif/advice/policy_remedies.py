@@ -10,7 +10,7 @@ from vgpu_scheduler.engine.equivalence import RefusedClass
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MUTEX, names_model, policy_words
 from vgpu_scheduler.model.untyped import mapping_of
-from vgpu_scheduler.policy import SECTIONS, PolicyRefusalType, decode_policy
+from vgpu_scheduler.policy import SECTIONS, PolicyNotReadyType, decode_policy
 from vgpu_scheduler.whatif.advice.remedy import MOST_OF_A_KIND, Action, HypotheticalPod, Remedy, RemedyType, do
 from vgpu_scheduler.whatif.advice.uncordoning import helping
 from vgpu_scheduler.whatif.reasons.causes import describe_selector
@@ -72,7 +72,7 @@ def _not_ready(waiting: HypotheticalPod) -> tuple[str, str] | None:
         refusal = refused.policy.refusal
         if refusal is None or refused.reason != str(refusal):
             continue  # the refusal may come from the pod's own unsupported field
-        if refusal.type is PolicyRefusalType.NOT_UNDERSTOOD:
+        if refusal.type is PolicyNotReadyType.NOT_UNDERSTOOD:
             return refusal.policy, refusal.why
     return None
 

@@ -58,7 +58,7 @@ def missing_class(pod: Object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def refusals(pod: Pod) -> Iterator[str]:
+def admission_errors(pod: Pod) -> Iterator[str]:
     """Yield the reasons for which the API server would refuse a pod's resources: device requests must equal limits."""
     for container in pod.spec.containers:
         for place, amounts in (("limits", container.limits), ("requests", container.requests)):

@@ -9,7 +9,7 @@ from typing import Final
 from vgpu_scheduler.dialects import UnsupportedChoiceError
 from vgpu_scheduler.engine import ClosureCause, is_about_group
 from vgpu_scheduler.model import CardReason
-from vgpu_scheduler.policy import PolicyRefusal, PolicyRefusalType
+from vgpu_scheduler.policy import PolicyNotReady, PolicyNotReadyType
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.group_topology import topology_from_condition
 from vgpu_scheduler.whatif.advice.remedy import Advice, do, say
@@ -185,14 +185,14 @@ def _of_refusal(why: str) -> Advice:
 
 def _of_policies(why: str) -> str:
     """Return advice about a refusal because of an undetermined policy; empty for other refusals."""
-    refusal = PolicyRefusal.from_text(why)
+    refusal = PolicyNotReady.from_text(why)
     if refusal is None:
         return ""
     policy = refusal.policy
     match refusal.type:
-        case PolicyRefusalType.NAMESPACE_UNKNOWN:
+        case PolicyNotReadyType.NAMESPACE_UNKNOWN:
             return f"wait until the scheduler has read the namespace: its labels, which {policy} reads, are not known"
-        case PolicyRefusalType.INTERNAL_ERROR:
+        case PolicyNotReadyType.INTERNAL_ERROR:
             return f"{say(UNKNOWN)}: {refusal.why}"
         case _:
             return f"have {policy} corrected by a user who may write it: {refusal.why}"

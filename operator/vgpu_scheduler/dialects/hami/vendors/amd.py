@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
-from vgpu_scheduler.dialects.errors import Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.base import AllocationAnnotations, RuleKeys, Vendor, plain_entry
 from vgpu_scheduler.dialects.hami.vendors.draft import Admit, ContainerDraft, exact
@@ -59,7 +59,7 @@ def amd_rule(count: str, memory: str, cores: str) -> Admit:
     def admit(draft: ContainerDraft) -> bool:
         compute = draft.limit(cores)
         if draft.limit(count) is not None and compute is not None and not 1 <= (exact(compute) or 0) <= WHOLE:
-            raise Refusal(f"{cores} must be an integer percentage between 1 and {WHOLE}")
+            raise AdmissionDenied(f"{cores} must be an integer percentage between 1 and {WHOLE}")
         return any(draft.limit(name) is not None for name in (count, memory, cores))
 
     return admit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
 from vgpu_scheduler.dialects.allocation import TimestampText
-from vgpu_scheduler.dialects.errors import Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied
 from vgpu_scheduler.dialects.fixes import LeaveOutResource, RequestWarning
 from vgpu_scheduler.dialects.hami.codec import RegisteredDevice
 from vgpu_scheduler.dialects.hami.vendors.ascend_chips import MODULE, SOFT, SOFT_POD, Chip, NpuRequests, NpuTemplate
@@ -252,7 +252,7 @@ def npu_rule(chip: Chip) -> Admit:
         sound = draft.sound(names.count, names.memory)
         number = to_int(count)
         if chip.modules and number != 1 and number % MODULE:
-            raise Refusal(f"{chip.key} device request must be 1 or 2*n, got {number}")
+            raise AdmissionDenied(f"{chip.key} device request must be 1 or 2*n, got {number}")
         if chip.modules and number == 1 and sound:
             draft.set_limit(names.count, MODULE)
         memory = _memory(draft, number, chip, names)
@@ -271,14 +271,14 @@ def _memory(draft: ContainerDraft, number: int, chip: Chip, names: NpuRequests) 
     if draft.annotation(SOFT_POD) == SOFT:
         return whole if asked is None else to_int(asked)
     if to_int(draft.limit(names.cores) or "0") > 0:
-        raise Refusal(f"{names.cores} is only supported in hami-core (soft split) mode")
+        raise AdmissionDenied(f"{names.cores} is only supported in hami-core (soft split) mode")
     if asked is None:
         return whole
     memory = _cut(chip, to_int(asked) * chip.memory_factor)
     if memory <= 0:
-        raise Refusal(f"{names.memory} {to_int(asked)} is invalid")
+        raise AdmissionDenied(f"{names.memory} {to_int(asked)} is invalid")
     if number > 1 and memory != chip.allocatable:
-        raise Refusal("vNPU not supported for multiple devices")
+        raise AdmissionDenied("vNPU not supported for multiple devices")
     return max(memory // chip.memory_factor, 1)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import Check, FitRules, Selection, WholeCardRule
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied, ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice
 from vgpu_scheduler.dialects.hami.mig import SCHEMA, SLICES, SliceSpan, slices_of
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -232,7 +232,7 @@ def neuron_rule(count: str, cores: str) -> Admit:
             return False
         number = _check(cores, cut, INT32 * PER_DEVICE)
         if number > PER_DEVICE and number % PER_DEVICE:
-            raise Refusal(f"{cores} must be 1 or a multiple of {PER_DEVICE}, got {number}")
+            raise AdmissionDenied(f"{cores} must be 1 or a multiple of {PER_DEVICE}, got {number}")
         return True
 
     return admit
@@ -241,9 +241,9 @@ def neuron_rule(count: str, cores: str) -> Admit:
 def _check(resource: str, text: str, most: int) -> int:
     number = exact(text)
     if number is None:
-        raise Refusal(f"{resource} must be an integer")
+        raise AdmissionDenied(f"{resource} must be an integer")
     if number <= 0:
-        raise Refusal(f"{resource} must be greater than 0")
+        raise AdmissionDenied(f"{resource} must be greater than 0")
     if number > most:
-        raise Refusal(f"{resource} must not exceed {most}")
+        raise AdmissionDenied(f"{resource} must not exceed {most}")
     return number

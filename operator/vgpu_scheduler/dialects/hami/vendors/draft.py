@@ -117,7 +117,7 @@ class ContainerDraft:
 Admit = Callable[[ContainerDraft], bool]
 """Completes a container, and tells whether it requests a vendor's cards.
 
-Raises :class:`Refusal` for a pod that must not be admitted.
+Raises :class:`AdmissionDenied` for a pod that must not be admitted.
 """
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vgpu_scheduler.allocators import Check, FitRules, WholeCardRule
-from vgpu_scheduler.dialects.errors import ClaimError, CodecError, Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied, ClaimError, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_json
 from vgpu_scheduler.dialects.hami.vendors.base import (
@@ -323,9 +323,9 @@ def slices_rule(slices: str, memory: str, cores: str) -> Admit:
         asked = {name: text for name in (slices, *by_needs) if (text := draft.either(name)) is not None}
         for name, text in asked.items():
             if name == cores and not 0 < to_int(text) <= WHOLE:
-                raise Refusal(f"{name} must be in range (0,{WHOLE}]")
+                raise AdmissionDenied(f"{name} must be in range (0,{WHOLE}]")
             if to_int(text) <= 0:
-                raise Refusal(f"{name} must be greater than 0")
+                raise AdmissionDenied(f"{name} must be greater than 0")
         for name, text in asked.items():
             if draft.limit(name) is None:
                 draft.add_limit(name, text)

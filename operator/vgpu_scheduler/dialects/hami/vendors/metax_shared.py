@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, Selection
-from vgpu_scheduler.dialects.errors import ClaimError, Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied, ClaimError
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.fields import Fields, decode_list
@@ -293,15 +293,15 @@ def sgpu_rule(count: str) -> Admit:
             return False
         kind, quality = draft.annotation(APP_CLASS), draft.annotation(QUALITY)
         if kind not in (None, ONLINE, OFFLINE):
-            raise Refusal(f"{APP_CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
+            raise AdmissionDenied(f"{APP_CLASS} must be set one of [{ONLINE}, {OFFLINE}]")
         if kind is not None and to_int(asked) != 1:
-            raise Refusal("app-class pod must request single device")
+            raise AdmissionDenied("app-class pod must request single device")
         if kind == ONLINE:
             return True
         if quality is None:
             draft.annotate(QUALITY, QUALITIES[0])
         elif quality not in QUALITIES:
-            raise Refusal(f"{QUALITY} must be set one of [{', '.join(QUALITIES)}]")
+            raise AdmissionDenied(f"{QUALITY} must be set one of [{', '.join(QUALITIES)}]")
         return True
 
     return admit

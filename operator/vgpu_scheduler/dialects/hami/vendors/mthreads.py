@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_scheduler.allocators import PLAIN_CHECKS, Check, FitRules, WholeCardRule
-from vgpu_scheduler.dialects.errors import Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied
 from vgpu_scheduler.dialects.fixes import RequestWarning
 from vgpu_scheduler.dialects.hami.vendors.base import (
     AllocationAnnotations,
@@ -104,7 +104,7 @@ def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
             return False
         number = to_int(asked)
         if number <= 0:
-            raise Refusal(f"{count} must be greater than 0")
+            raise AdmissionDenied(f"{count} must be greater than 0")
         if not draft.sound(count):
             return True
         if number > 1:
@@ -118,7 +118,7 @@ def mthreads_rule(count: str, memory: str, cores: str) -> Admit:
                 draft.set_limit(cores, CORES)
                 draft.set_limit(memory, MEMORY)
         elif exact(part) not in SIZES:
-            raise Refusal(f"sGPU memory request value is invalid, valid values are {list(SIZES)}")
+            raise AdmissionDenied(f"sGPU memory request value is invalid, valid values are {list(SIZES)}")
         return True
 
     return admit

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_scheduler.allocators import NVIDIA_RULES
-from vgpu_scheduler.dialects.errors import CodecError, Refusal
+from vgpu_scheduler.dialects.errors import AdmissionDenied, CodecError
 from vgpu_scheduler.dialects.hami.codec import AssignedDevice, RegisteredDevice
 from vgpu_scheduler.dialects.hami.links import decode_pair_scores
 from vgpu_scheduler.dialects.hami.mig import (
@@ -324,7 +324,7 @@ def nvidia_rule(requests: NvidiaRequests, options: NvidiaAdmission) -> Admit:
         share = draft.either(requests.memory_percent)
         percent = None if share is None else to_int(share)
         if percent is not None and not 0 <= percent <= WHOLE:
-            raise Refusal(
+            raise AdmissionDenied(
                 f"invalid {requests.memory_percent} value {percent} in container {draft.name}: "
                 f"must be an integer between 0 and {WHOLE}"
             )

@@ -64,7 +64,7 @@ class _OfClass:
         self.codes = np.zeros(capacity, dtype=np.int32)
 
 
-class Refusals:
+class PreemptionRejections:
     """Says why nodes reject a pod even without the pods of lower priority; updated only where nodes changed.
 
     Host ports, nominated pods and constraints that depend on other nodes are not considered.

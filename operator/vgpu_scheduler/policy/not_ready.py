@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import Final, Self
 
 
-class PolicyRefusalType(Enum):
-    """The kinds of refusals."""
+class PolicyNotReadyType(Enum):
+    """What keeps a policy from being ready."""
 
     NOT_UNDERSTOOD = auto()
     """A policy that would be in force has errors, which its author has to correct."""
@@ -26,31 +26,33 @@ class PolicyRefusalType(Enum):
 
 _PREFIX: Final = "PolicyNotReady: "
 _FORMS: Final = {
-    PolicyRefusalType.NOT_UNDERSTOOD: "{policy}: {why}",
-    PolicyRefusalType.NAMESPACE_UNKNOWN: "the labels of the namespace, which {policy} reads, are not known",
-    PolicyRefusalType.INTERNAL_ERROR: "{why}",
+    PolicyNotReadyType.NOT_UNDERSTOOD: "{policy}: {why}",
+    PolicyNotReadyType.NAMESPACE_UNKNOWN: "the labels of the namespace, which {policy} reads, are not known",
+    PolicyNotReadyType.INTERNAL_ERROR: "{why}",
 }
 _READ: Final = {
-    PolicyRefusalType.NAMESPACE_UNKNOWN: r"the labels of the namespace, which (?P<policy>\w+ \S+) reads, are not known",
-    PolicyRefusalType.INTERNAL_ERROR: r"(?P<why>internal error: .*)",
-    PolicyRefusalType.NOT_UNDERSTOOD: r"(?P<policy>\w+ [^\s:]+): (?P<why>.*)",
+    PolicyNotReadyType.NAMESPACE_UNKNOWN: (
+        r"the labels of the namespace, which (?P<policy>\w+ \S+) reads, are not known"
+    ),
+    PolicyNotReadyType.INTERNAL_ERROR: r"(?P<why>internal error: .*)",
+    PolicyNotReadyType.NOT_UNDERSTOOD: r"(?P<policy>\w+ [^\s:]+): (?P<why>.*)",
 }
 """The patterns of the texts; the first kind that matches is the right one."""
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyRefusal:
+class PolicyNotReady:
     """Why a pod has to wait.
 
     Attributes
     ----------
     policy
-        The policy's name in messages; empty if the refusal is about none.
+        The policy's name in messages; empty if it is about none.
     why
         What is wrong, in words; empty if the type says everything.
     """
 
-    type: PolicyRefusalType
+    type: PolicyNotReadyType
     policy: str = ""
     why: str = ""
 
@@ -60,7 +62,7 @@ class PolicyRefusal:
 
     @classmethod
     def from_text(cls, text: str) -> Self | None:
-        """Parse the text of a refusal; None if it is not one, or one about the pod's annotations."""
+        """Parse the text; None if it is not one, or one about the pod's annotations."""
         for kind, form in _READ.items():
             if found := re.fullmatch(_PREFIX + form, text, re.DOTALL):
                 return cls(kind, **found.groupdict(""))

@@ -65,9 +65,9 @@ def test_each_node_says_what_it_says_without_the_pods_of_lower_priority() -> Non
             searching = search(engine)
             best = searching.best(preemptor, found, (), order)
             if best.victims is None and not found.candidates[preemptor.node.feasible[found.candidates]].size:
-                counts = searching.refusals(preemptor, found, best, order)
+                counts = searching.rejections(preemptor, found, best, order)
                 assert counts == naive(engine, searching, preemptor, found)
-                assert counts == searching.refusals(preemptor, found, best, order), "what is kept says the same"
+                assert counts == searching.rejections(preemptor, found, best, order), "what is kept says the same"
                 reasons.update(counts)
             engine.remove_pod(f"p{number}", 0.0)
     assert {*NO_VICTIMS_THERE.reasons, NOT_HELPFUL, CardReason.CardInsufficientMemory} <= reasons.keys()
