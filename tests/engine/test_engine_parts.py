@@ -123,3 +123,30 @@ def test_what_is_told_of_a_pod_and_of_cards_counts_devices_and_no_functions() ->
     (bound,) = made.bound.values()
     assert [line for line in held_cards(made, bound) if line.endswith("(a virtual function)")]
     assert len(held_cards(made, bound)) == 2
+
+
+def test_memory_that_a_pod_holds_is_told_in_mib() -> None:
+    made = World(EngineOptions([make_dialect("koordinator")]))
+    prefix = "koordinator.sh/gpu"
+    listed = beside() | {
+        "kind": "Device",
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "metadata": {"name": "k"},
+    }
+    amounts = {f"{prefix}-core": "100", f"{prefix}-memory": "80Gi", f"{prefix}-memory-ratio": "100"}
+    listed["spec"]["devices"] = [{"type": "gpu", "minor": 0, "id": "g0", "health": True, "resources": amounts}]
+    held = {f"{prefix}-core": "50", f"{prefix}-memory": str(2**30 + 1), f"{prefix}-memory-ratio": "2"}
+    served = pod_object("a", {"limits": held, "requests": held})
+    allocated = json.dumps({"gpu": [{"minor": 0, "resources": held}]})
+    served["metadata"]["annotations"] = {KOORDINATOR_KEY: allocated}
+    served["spec"]["nodeName"] = "k"
+    made.add(
+        [
+            {"kind": "Node", "apiVersion": "v1", **koordinator_node("k")},
+            listed,
+            {"kind": "Pod", "apiVersion": "v1", **served},
+        ]
+    )
+    (bound,) = made.bound.values()
+    (line,) = held_cards(made, bound)
+    assert "1025 MiB memory" in line

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vgpu_scheduler.engine import CardVerdict, card_verdicts
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import Device, Dimension, NodeVerdict, counted, first_of
+from vgpu_scheduler.model import Device, Dimension, NodeVerdict, counted, first_of, shown_needed, shown_unit
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.reasons.mismatch import CARD_REASONS, OTHER_CARDS
 from vgpu_scheduler.whatif.world.simulation import PodResult, created
@@ -143,8 +143,10 @@ def instances_of(device: Device, amounts: Sequence[int]) -> tuple[str, ...]:
     return (made_of(tuple(amounts), 0) if known and len(amounts) == len(next(iter(known))) else ()) or ()
 
 
-def _amount(about: Dimension, amount: int) -> str:
-    return counted(amount, "share") if about.unit == "shares" else f"{amount} {about.unit} {about.name}"
+def _amount(dimension: Dimension, amount: int) -> str:
+    if dimension.unit == "shares":
+        return counted(amount, "share")
+    return f"{shown_needed(amount, dimension.unit)} {shown_unit(dimension.unit)} {dimension.name}"
 
 
 def _verdict_text(verdict: CardVerdict, fits: str) -> str:
