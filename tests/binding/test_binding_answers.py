@@ -13,7 +13,7 @@ from tests.engine.builders import allocation, asks, pod_object
 
 from vgpu_devcluster import Fault
 from vgpu_scheduler.apiclient import ApiResponse
-from vgpu_scheduler.binding import BindingAnswer, HookPoint, classify
+from vgpu_scheduler.binding import BindingAnswer, HookPoint, binding_result
 from vgpu_scheduler.dialects.hami import format_lock
 from vgpu_scheduler.engine import QueueName
 from vgpu_scheduler.kube import decode_pod
@@ -45,17 +45,17 @@ def lock_of(name: str) -> str:
     ],
 )
 def test_the_table(status: int, answer: BindingAnswer, retry_after: float) -> None:
-    result = classify(ApiResponse(status, json.dumps({"message": "why"}).encode()))
+    result = binding_result(ApiResponse(status, json.dumps({"message": "why"}).encode()))
     assert (result.answer, result.retry_after) == (answer, retry_after)
     assert result.message == ("" if status == 201 else f"{status}: why")
 
 
 def test_the_server_says_when_to_come_again() -> None:
-    assert classify(ApiResponse(429, b"busy", retry_after=7.0)).retry_after == 7.0
+    assert binding_result(ApiResponse(429, b"busy", retry_after=7.0)).retry_after == 7.0
 
 
 def test_no_answer_at_all() -> None:
-    assert classify(None).answer is BindingAnswer.UNKNOWN
+    assert binding_result(None).answer is BindingAnswer.UNKNOWN
 
 
 # On a server ---------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ async def test_409_gated(tmp_path: Path) -> None:
         without = pod_object("p", uid=gated.uid, version=gated.resource_version - 1)
         b.engine.observe_pod(decode_pod(without), 0.0)
         await send(b)
-        await b.until(lambda: b.engine.queue_admission.gated == 1)
+        await b.until(lambda: b.engine.unbound_pods.gated == 1)
         assert gated.uid not in b.engine.queue
         assert b.engine.state.ledger() == {}
         await b.until(lambda: unlocked(b))

@@ -20,7 +20,7 @@ from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.nominations import NominationWriter
 from vgpu_scheduler.binding.policy_status import policy_path
 from vgpu_scheduler.binding.reports import ConditionText
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import BindingSender
 from vgpu_scheduler.binding.status_patches import StatusPatcher
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeError, _Write
 from vgpu_scheduler.kube import API_RESOURCES, Pod
@@ -135,7 +135,7 @@ async def bind(b: LeaseBench) -> object:
     b.see_pod("small")
     decision = b.tried()
     assert decision.placement is not None, decision.message
-    sender = Sender(b.context, TIMEOUT, label_first=False, at_point=reached)
+    sender = BindingSender(b.context, TIMEOUT, label_first=False, at_point=reached)
     return await sender.send(b.pod("small"), decision.placement, decision)
 
 

@@ -37,7 +37,7 @@ def engine_of_one_node() -> Engine:
 
 
 def left(version: int) -> Step:
-    return lambda engine: engine.queue_admission.leave_selection("uid-p", version, 0.0)
+    return lambda engine: engine.unbound_pods.leave_selection("uid-p", version, 0.0)
 
 
 def shown(found: Pod) -> Step:
@@ -58,7 +58,7 @@ def test_a_pod_that_is_bound_is_charged_all_the_time(order: tuple[int, ...]) -> 
         assert engine.state.ledger() == HELD
     engine.bound_pods_synced_to(9, 1.0)
     assert engine.state.ledger() == HELD
-    assert not engine.queue_admission.unresolved(1.0)
+    assert not engine.unbound_pods.unresolved(1.0)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -82,7 +82,7 @@ def test_a_nomination_may_end_and_come_again() -> None:
     for version in (10, 20):
         engine.observe_pod(nominated(version), 0.0)
         assert "uid-p" in engine.state.nominations
-        engine.queue_admission.leave_selection("uid-p", version + 1, 0.0)
+        engine.unbound_pods.leave_selection("uid-p", version + 1, 0.0)
         assert "uid-p" in engine.state.nominations
         engine.bound_pods_synced_to(version + 1, 0.0)
         assert "uid-p" not in engine.state.nominations
@@ -99,7 +99,7 @@ def test_whoever_waited_for_its_room_is_woken() -> None:
     decision = engine.attempt(0.0)
     assert decision is not None
     assert decision.outcome is Outcome.UNSCHEDULABLE
-    engine.queue_admission.leave_selection("uid-p", 4, 1.0)
+    engine.unbound_pods.leave_selection("uid-p", 4, 1.0)
     assert engine.attempt(2.0) is None
     engine.bound_pods_synced_to(4, 2.0)
     decision = engine.attempt(2.0)
@@ -111,10 +111,10 @@ def test_what_the_api_has_confirmed_is_not_taken_for_gone() -> None:
     engine = engine_of_one_node()
     engine.observe_pod(pod("p", version=3), 0.0)
     assert engine.attempt(0.0) is not None
-    engine.queue_admission.leave_selection("uid-p", 5, 0.0)
-    assert [found.name for found in engine.queue_admission.unresolved(0.0)] == ["p"]
+    engine.unbound_pods.leave_selection("uid-p", 5, 0.0)
+    assert [found.name for found in engine.unbound_pods.unresolved(0.0)] == ["p"]
     engine.binding_succeeded("uid-p")
-    assert not engine.queue_admission.unresolved(0.0)
+    assert not engine.unbound_pods.unresolved(0.0)
     engine.bound_pods_synced_to(9, 0.0)
     assert engine.state.reservation("uid-p") is not None
 
@@ -123,7 +123,7 @@ def test_one_that_was_assumed_and_is_deleted_gives_its_cards_back() -> None:
     engine = engine_of_one_node()
     engine.observe_pod(pod("p", version=3), 0.0)
     assert engine.attempt(0.0) is not None
-    engine.queue_admission.leave_selection("uid-p", 5, 0.0)
+    engine.unbound_pods.leave_selection("uid-p", 5, 0.0)
     engine.bound_pods_synced_to(5, 0.0)
     assert engine.state.ledger() == {}
     assert engine.attempt(9.0) is None
@@ -134,12 +134,12 @@ def test_fifty_thousand_pods_that_are_deleted_unbound_leave_nothing() -> None:
     for each in range(50_000):
         found = pod_object(f"p{each}", scheduler=OURS, version=2 * each + 1, schedulingGates=[{"name": "later"}])
         engine.observe_pod(decode_pod(found), 0.0)
-        engine.queue_admission.leave_selection(f"uid-p{each}", 2 * each + 2, 0.0)
+        engine.unbound_pods.leave_selection(f"uid-p{each}", 2 * each + 2, 0.0)
         if each % 1000 == 999:
             engine.bound_pods_synced_to(2 * each + 2, 0.0)
     assert not list(engine.state.pods())
-    assert (len(engine.queue), engine.queue_admission.gated) == (0, 0)
-    assert not engine.queue_admission.unresolved(1.0)
+    assert (len(engine.queue), engine.unbound_pods.gated) == (0, 0)
+    assert not engine.unbound_pods.unresolved(1.0)
 
 
 def test_departures_that_are_settled_otherwise_leave_nothing() -> None:

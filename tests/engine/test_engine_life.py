@@ -114,17 +114,17 @@ def test_a_heartbeat_of_the_pod_itself_wakes_nobody_but_a_change_of_what_it_asks
 def test_a_gated_pod_waits_for_its_last_gate() -> None:
     gates = [{"name": "one"}, {"name": "two"}]
     engine = engine_with([node("a", cards("a", 1))], [pod("p", schedulingGates=gates)])
-    assert (engine.attempt(0.0), engine.queue_admission.gated) == (None, 1)
+    assert (engine.attempt(0.0), engine.unbound_pods.gated) == (None, 1)
     engine.observe_pod(pod("p", version=2, schedulingGates=gates[:1]), 0.0)
-    assert (engine.attempt(0.0), engine.queue_admission.gated) == (None, 1)
+    assert (engine.attempt(0.0), engine.unbound_pods.gated) == (None, 1)
     engine.observe_pod(pod("p", version=3), 0.0)
-    assert (attempt(engine).outcome, engine.queue_admission.gated) == (Outcome.PLACED, 0)
+    assert (attempt(engine).outcome, engine.unbound_pods.gated) == (Outcome.PLACED, 0)
 
 
 def test_a_gated_pod_that_is_deleted_is_gated_no_more() -> None:
     engine = engine_with([], [pod("p", schedulingGates=[{"name": "one"}])])
     engine.remove_pod("uid-p", 0.0)
-    assert engine.queue_admission.gated == 0
+    assert engine.unbound_pods.gated == 0
 
 
 @pytest.mark.parametrize(

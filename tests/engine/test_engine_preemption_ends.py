@@ -62,7 +62,7 @@ def test_a_pod_that_is_being_deleted_keeps_no_room() -> None:
 
 def test_a_pod_that_left_its_selection_keeps_no_room() -> None:
     fleet = preempting("high")
-    fleet.engine.queue_admission.leave_selection("uid-high", 900, fleet.now)
+    fleet.engine.unbound_pods.leave_selection("uid-high", 900, fleet.now)
     assert not fleet.engine.state.holds
     fleet.engine.observe_pod(waiting("high"), fleet.now)  # it waits after all
     fleet.decide()

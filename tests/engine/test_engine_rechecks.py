@@ -132,7 +132,7 @@ def test_what_was_given_back_is_not_taken_for_checked() -> None:
     assert engine.assumed.recheck("uid-p") is None
     assert not engine.assumed.is_unmoved("uid-p")
     engine = assumed()
-    engine.queue_admission.leave_selection("uid-p", 2, 0.0)
+    engine.unbound_pods.leave_selection("uid-p", 2, 0.0)
     assert engine.assumed.recheck("uid-p") is None
 
 

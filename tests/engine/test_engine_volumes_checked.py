@@ -199,7 +199,7 @@ def test_to_ask_whether_anybody_needs_storage_changes_nothing() -> None:
     """What becomes of a pod decides, and it is not known yet of one that left the selection of those that wait."""
     engine = cluster()
     engine.observe_pod(pod("one", version=2, **using("c0")), 0.0)
-    engine.queue_admission.leave_selection("uid-one", 5, 0.0)
+    engine.unbound_pods.leave_selection("uid-one", 5, 0.0)
     assert [engine.storage.needed for _ in range(2)] == [True, True], "nothing says yet that it is bound"
     engine.observe_pod(pod("one", version=6, nodeName="a", **using("c0")), 0.0)
     assert not engine.storage.needed

@@ -62,13 +62,13 @@ async def test_an_announced_pod_stays_charged_while_it_is_bound(announcing: Watc
     await until(lambda: announcing.pods == {"p", "later"})
     assert ledgers
     assert all(ledger == HELD for ledger in ledgers)
-    assert not announcing.engine.queue_admission.unresolved(1.0)
+    assert not announcing.engine.unbound_pods.unresolved(1.0)
 
 
 @QUIET
 async def test_an_announced_pod_that_is_deleted_is_dropped_once_no_bound_pod_can_be_it(announcing: Watcher) -> None:
     await announcing.delete("p")
-    await until(lambda: announcing.engine.queue_admission.unresolved(1.0))
+    await until(lambda: announcing.engine.unbound_pods.unresolved(1.0))
     assert announcing.engine.state.ledger() == HELD
     await announcing.create("later", scheduler=THEIRS, node="n0")
     await until(lambda: announcing.pods == {"later"})
@@ -85,7 +85,7 @@ async def test_a_bookmark_tells_that_nothing_was_bound(announcing: Watcher) -> N
 async def test_a_departed_pod_of_which_no_stream_tells_is_read(announcing: Watcher) -> None:
     reader = FinalStateReader(announcing.api, announcing.observer, grace=-1.0)
     await announcing.delete("p")
-    await until(lambda: announcing.engine.queue_admission.unresolved(1.0))
+    await until(lambda: announcing.engine.unbound_pods.unresolved(1.0))
     reads = announcing.cluster.requests.total(user_agent="intake", verb="get")
     await reader.reconcile()
     await reader.reconcile()
@@ -104,7 +104,7 @@ async def test_a_departed_pod_whose_binding_was_not_sent_is_read_at_once(
     task = asyncio.create_task(reader.run())
     try:
         await announcing.delete("p")
-        await until(lambda: not announcing.pods if is_unsent else announcing.engine.queue_admission.unresolved(1.0))
+        await until(lambda: not announcing.pods if is_unsent else announcing.engine.unbound_pods.unresolved(1.0))
         await asyncio.sleep(0.05)
         assert announcing.engine.state.ledger() == ({} if is_unsent else HELD)
     finally:
@@ -132,7 +132,7 @@ async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_oth
     await until(lambda: announcing.engine.state.ledger() == {"n0": {"n0-gpu-0": (2, 3100, 11)}})
     for name in ("p", "q"):
         await announcing.delete(name)
-    await until(lambda: len(announcing.engine.queue_admission.unresolved(1.0)) == 2)
+    await until(lambda: len(announcing.engine.unbound_pods.unresolved(1.0)) == 2)
     await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).reconcile()
     assert announcing.engine.state.ledger() == HELD
 
@@ -141,7 +141,7 @@ async def test_a_departed_pod_that_cannot_be_read_stays_charged_and_stops_no_oth
 async def test_a_departed_pod_of_the_same_name_is_not_taken_for_the_new_one(announcing: Watcher) -> None:
     await announcing.delete("p")
     await announcing.create("p", scheduler=THEIRS)
-    await until(lambda: announcing.engine.queue_admission.unresolved(1.0))
+    await until(lambda: announcing.engine.unbound_pods.unresolved(1.0))
     await FinalStateReader(announcing.api, announcing.observer, grace=-1.0).reconcile()
     assert announcing.engine.state.ledger() == {}
 
@@ -171,7 +171,7 @@ async def test_a_nomination_that_ends_unseen_is_found_by_a_read(watcher: Watcher
         await nominate(watcher, "n0")
         await until(lambda: bool(nominations))
         await nominate(watcher, None)
-        await until(lambda: watcher.engine.queue_admission.unresolved(1.0))
+        await until(lambda: watcher.engine.unbound_pods.unresolved(1.0))
         await FinalStateReader(watcher.api, watcher.observer, grace=-1.0).reconcile()
         assert (watcher.pods, bool(nominations)) == (set(), False)
 
@@ -213,7 +213,7 @@ async def test_a_pod_is_not_taken_for_gone_while_it_may_be_one_that_was_bound_an
         await watcher.create("bad", scheduler=THEIRS, node="n0")
         await until(lambda: watcher.observer.stats.undecodable)
         await watcher.delete("p")
-        await until(lambda: engine.queue_admission.unresolved(1.0))
+        await until(lambda: engine.unbound_pods.unresolved(1.0))
         await watcher.create("later", scheduler=THEIRS, node="n0")
         await until(lambda: any(pod.name == "later" and pod.node_name for pod in engine.state.pods()))
         assert engine.state.ledger() == charged

@@ -26,7 +26,7 @@ _BROKEN = ("", "GPU-1,NVIDIA,many,0:;", "nonsense", "node-a-0,NVIDIA,1000:;")
 class CardsMachine(RestoringMachine):
     """What others can do to cards."""
 
-    @precondition(lambda self: self.engine.queue_admission.unresolved(self.now))
+    @precondition(lambda self: self.engine.unbound_pods.unresolved(self.now))
     @rule(number=st.integers(1, 8))
     def departed_pods_are_read(self, number: int) -> None:
         """Have pods be read only where there are any: that one is gone then is rare."""

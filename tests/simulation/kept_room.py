@@ -122,7 +122,7 @@ def _problems(machine: PreemptionMachine, engine: Engine, uid: str, victim: str,
     pod, evicted = state.pod(uid), state.pod(victim)
     assert pod is not None
     assert evicted is not None
-    if not engine.queue_admission.needs_scheduling(pod):
+    if not engine.unbound_pods.needs_scheduling(pod):
         found.append("it does not wait any more")
     known = machine.api.pods.get(uid)
     is_late = uid in machine.nominated_late and pod.nominated_node_name == preemption.node  # of which no event has come
@@ -179,7 +179,7 @@ def check_settled(machine: PreemptionMachine) -> None:
     for pod in waiting:
         known = engine.state.pod(pod.uid)
         assert known is not None
-        assert engine.queue_admission.needs_scheduling(known), f"{pod.name} is not waiting"
+        assert engine.unbound_pods.needs_scheduling(known), f"{pod.name} is not waiting"
         found = machine.could_preempt(known)
         assert found is None, f"{pod.name} waits, and could preempt {found}"
         others = pod.uid in machine.nominated_late or pod.nominated_by != MANAGER

@@ -83,7 +83,7 @@ class SchedulerMachine(BindingWorld):
         self._read_departed(number)
 
     def _read_departed(self, number: int) -> None:
-        for pod in self.engine.queue_admission.unresolved(self.now)[:number]:
+        for pod in self.engine.unbound_pods.unresolved(self.now)[:number]:
             current = self.api.pods.get(pod.uid)
             if current is None:
                 self.observer.absent_in_read(pod)

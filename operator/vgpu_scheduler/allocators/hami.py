@@ -206,7 +206,7 @@ class HamiAllocator(KernelAllocator[Request, Scratch]):
     def _marks(self, request: Request) -> NDArray[np.int8]:
         return request.cards.barred
 
-    def _about(self, request: Request, cards: NDArray[np.int64]) -> Request:
+    def _narrowed_to(self, request: Request, cards: NDArray[np.int64]) -> Request:
         return request._replace(cards=request.cards._replace(barred=kept(request.cards.barred, cards)))
 
     def _assignments(

@@ -91,7 +91,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         request, scratch = self._prepare(devices)
         into = FitColumns.empty(cards.shape[0])
         rows = np.arange(cards.shape[0])
-        self._kernel(devices.each_alone(cards, used), self._about(request, cards), scratch, rows, into.result())
+        self._kernel(devices.each_alone(cards, used), self._narrowed_to(request, cards), scratch, rows, into.result())
         self._found = None
         return into.fits
 
@@ -147,7 +147,7 @@ class KernelAllocator(ABC, Generic[_Request, _Scratch]):
         """Return the kernel's work space."""
 
     @abstractmethod
-    def _about(self, request: _Request, cards: NDArray[np.int64]) -> _Request:
+    def _narrowed_to(self, request: _Request, cards: NDArray[np.int64]) -> _Request:
         """Return a request for some devices, each treated as a node of its own."""
 
     @abstractmethod

@@ -229,7 +229,7 @@ class ShareChoice:
         )
 
 
-def about(request: ConstrainedShareRequest, cards: NDArray[np.int64]) -> ConstrainedShareRequest:
+def narrowed_to(request: ConstrainedShareRequest, cards: NDArray[np.int64]) -> ConstrainedShareRequest:
     """Return a request for some devices, each treated as a node of its own."""
     partitions = request.terms.partitions
     partitions = partitions._replace(table=partitions.table[cards])

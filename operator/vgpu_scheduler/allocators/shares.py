@@ -12,7 +12,7 @@ from vgpu_scheduler.allocators.base import Lacking, Shortfall
 from vgpu_scheduler.allocators.choice import CardChoice, ShareOrder
 from vgpu_scheduler.allocators.kernel_allocator import KernelAllocator, kept
 from vgpu_scheduler.allocators.request import pod_demand, share_terms
-from vgpu_scheduler.allocators.share_choice import ShareChoice, about
+from vgpu_scheduler.allocators.share_choice import ShareChoice, narrowed_to
 from vgpu_scheduler.kernels import (
     BARRED_BY_MODE,
     BARRED_BY_POLICY,
@@ -146,12 +146,16 @@ class DeviceShareAllocator(KernelAllocator[ShareRequest | ConstrainedShareReques
     def _marks(self, request: ShareRequest | ConstrainedShareRequest) -> NDArray[np.int8]:
         return _shares(request).device_barred
 
-    def _about(
+    def _narrowed_to(
         self, request: ShareRequest | ConstrainedShareRequest, cards: NDArray[np.int64]
     ) -> ShareRequest | ConstrainedShareRequest:
         shares = _shares(request)
         shares = shares._replace(device_barred=kept(shares.device_barred, cards))
-        return about(request._replace(shares=shares), cards) if isinstance(request, ConstrainedShareRequest) else shares
+        return (
+            narrowed_to(request._replace(shares=shares), cards)
+            if isinstance(request, ConstrainedShareRequest)
+            else shares
+        )
 
     def _assignments(
         self, devices: DeviceMatrix, row: int, scratch: ShareScratch, number: int, claim: Claim

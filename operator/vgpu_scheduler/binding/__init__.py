@@ -1,6 +1,6 @@
 """All writes to the cluster: node locks, Bindings, conditions, evictions and events."""
 
-from vgpu_scheduler.binding.answers import BindingAnswer, classify
+from vgpu_scheduler.binding.answers import BindingAnswer, binding_result
 from vgpu_scheduler.binding.bind_tasks import BindTask
 from vgpu_scheduler.binding.binder import Binder
 from vgpu_scheduler.binding.context import BindContext, BinderOptions
@@ -37,6 +37,6 @@ __all__ = [
     "Reporter",
     "TokenPatch",
     "binding_body",
-    "classify",
+    "binding_result",
     "decision_record",
 ]

@@ -27,7 +27,7 @@ class BindingAnswer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BindResult:
+class BindingResult:
     """What an answer to a Binding means, with the text of the API server."""
 
     answer: BindingAnswer
@@ -42,15 +42,15 @@ _REFUSALS: Mapping[int, BindingAnswer] = {
 }
 
 
-def classify(response: ApiResponse | None) -> BindResult:
+def binding_result(response: ApiResponse | None) -> BindingResult:
     """Classify the answer to a Binding; None stands for no answer."""
     if response is None:
-        return BindResult(BindingAnswer.UNKNOWN, "no answer")
+        return BindingResult(BindingAnswer.UNKNOWN, "no answer")
     if response.ok:
-        return BindResult(BindingAnswer.BOUND)
+        return BindingResult(BindingAnswer.BOUND)
     message = response.refusal
     if response.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return BindResult(BindingAnswer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
+        return BindingResult(BindingAnswer.THROTTLED, message, response.retry_after or _DEFAULT_RETRY)
     if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return BindResult(BindingAnswer.UNKNOWN, message)
-    return BindResult(_REFUSALS.get(response.status, BindingAnswer.REFUSED), message)
+        return BindingResult(BindingAnswer.UNKNOWN, message)
+    return BindingResult(_REFUSALS.get(response.status, BindingAnswer.REFUSED), message)

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from vgpu_scheduler.apiclient import TaskSet
-from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
+from vgpu_scheduler.binding.answers import BindingAnswer, BindingResult
 from vgpu_scheduler.binding.bind_tasks import BindGroup, BindState, BindTask, SentBinding
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext, BinderOptions, BindStats
@@ -24,7 +24,7 @@ from vgpu_scheduler.binding.in_doubt import InDoubtBindings
 from vgpu_scheduler.binding.lanes import BindLanes
 from vgpu_scheduler.binding.locker import NodeLocker
 from vgpu_scheduler.binding.plugin_turn import PluginTurn
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import BindingSender
 from vgpu_scheduler.binding.volumes import VolumeBinder, VolumeConflictError, VolumeError
 from vgpu_scheduler.engine import Requeue, TakenLock
 from vgpu_scheduler.kube import Pod
@@ -55,7 +55,7 @@ class Binder:
         self._options = options
         self._hooks = hooks.guarded()
         self.locker = NodeLocker(context, options.timeout)
-        self._sender = Sender(context, options.timeout, options.label_first, self._hooks.at_point)
+        self._sender = BindingSender(context, options.timeout, options.label_first, self._hooks.at_point)
         self._tasks = TaskSet()
         self._unlocked = asyncio.Semaphore(options.max_unlocked_binds)
         self._binds: WeakValueDictionary[str, BindTask] = WeakValueDictionary()
@@ -287,10 +287,10 @@ class Binder:
                 break
         return await self._end(item, item.sent, result)
 
-    def _answered(self, item: BindTask, sent: SentBinding, result: BindResult) -> None:
+    def _answered(self, item: BindTask, sent: SentBinding, result: BindingResult) -> None:
         self._hooks.on_answer(sent.pod, result.answer, self._clock.monotonic() - item.sent_at)
 
-    async def _end(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
+    async def _end(self, item: BindTask, sent: SentBinding, result: BindingResult) -> bool:
         """End the turn of a pod whose Binding was sent; an unknown outcome is followed up after the turn."""
         if result.answer is not BindingAnswer.UNKNOWN:
             return await self._settle(item, sent, result)
@@ -299,7 +299,7 @@ class Binder:
         item.sent = None
         return False
 
-    async def _settle_doubt(self, item: BindTask, sent: SentBinding, result: BindResult) -> None:
+    async def _settle_doubt(self, item: BindTask, sent: SentBinding, result: BindingResult) -> None:
         """Record the outcome of a Binding that was in doubt."""
         self._answered(item, sent, result)
         await self._settle(item, sent, result)
@@ -313,7 +313,7 @@ class Binder:
         if lock is not None and (pod is None or pod.node_name != node):
             await self.locker.release(node, lock)
 
-    async def _settle(self, item: BindTask, sent: SentBinding, result: BindResult) -> bool:
+    async def _settle(self, item: BindTask, sent: SentBinding, result: BindingResult) -> bool:
         """Record the outcome of a Binding and report it; True if the pod is bound as decided."""
         pod, placement, lock = sent
         bound = result.answer is BindingAnswer.BOUND
@@ -346,7 +346,7 @@ class Binder:
         self._lanes.unreserve(item, requeue, result.retry_after)
         return False
 
-    async def _not_carried_out(self, pod: Pod, result: BindResult) -> Requeue:
+    async def _not_carried_out(self, pod: Pod, result: BindingResult) -> Requeue:
         """Record that a Binding (or its dry run) failed; return when the pod is decided anew."""
         if result.answer is BindingAnswer.CONFLICT:
             await self._sender.refresh(pod)

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from vgpu_scheduler.apiclient import map_concurrently
-from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
+from vgpu_scheduler.binding.answers import BindingAnswer, BindingResult
 from vgpu_scheduler.binding.bind_tasks import BindGroup, BindTask
 from vgpu_scheduler.binding.context import BindContext, BindStats
 from vgpu_scheduler.binding.lanes import BindLanes
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import BindingSender
 from vgpu_scheduler.engine import Requeue
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.telemetry import KeyedMessage
@@ -25,7 +25,7 @@ _TRIES: Final = 3
 """The number of tries while the API server is busy or gives no clear answer."""
 _AGAIN: Final = 0.2
 """Seconds until the next try if the API server gives no delay."""
-_Failure = tuple[BindTask, Pod, BindResult]
+_Failure = tuple[BindTask, Pod, BindingResult]
 
 
 class BindingDryRuns:
@@ -44,10 +44,10 @@ class BindingDryRuns:
     def __init__(
         self,
         context: BindContext,
-        sender: Sender,
+        sender: BindingSender,
         lanes: BindLanes,
         stats: BindStats,
-        not_carried_out: Callable[[Pod, BindResult], Awaitable[Requeue]],
+        not_carried_out: Callable[[Pod, BindingResult], Awaitable[Requeue]],
     ) -> None:
         self._engine = context.engine
         self._sender = sender
@@ -84,7 +84,7 @@ class BindingDryRuns:
             await asyncio.sleep(result.retry_after or _AGAIN)
         return None if result.answer is BindingAnswer.BOUND else (item, pod, result)
 
-    async def _fail(self, item: BindTask, pod: Pod, result: BindResult) -> None:
+    async def _fail(self, item: BindTask, pod: Pod, result: BindingResult) -> None:
         """Unreserve the group of a pod that would not be bound."""
         self._stats.failed += 1
         log.info(KeyedMessage("Failed to bind pod in a dry run", pod=pod.key, node=item.node, err=result.message))

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from vgpu_scheduler.apiclient import Backoff, TaskSet
-from vgpu_scheduler.binding.answers import BindingAnswer, BindResult
+from vgpu_scheduler.binding.answers import BindingAnswer, BindingResult
 from vgpu_scheduler.binding.bind_tasks import BindTask, SentBinding
 from vgpu_scheduler.binding.change_events import ChangeEvents
 from vgpu_scheduler.binding.closed import ClosedNodeWatch
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.locker import NodeLocker
-from vgpu_scheduler.binding.sender import Sender
+from vgpu_scheduler.binding.sender import BindingSender
 from vgpu_scheduler.engine import ClosedByPod, ClosureCause, TakenLock
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import EventReason
@@ -20,7 +20,7 @@ from vgpu_scheduler.telemetry import KeyedMessage
 
 log = logging.getLogger(__name__)
 
-Settle = Callable[[BindTask, SentBinding, BindResult], Awaitable[object]]
+Settle = Callable[[BindTask, SentBinding, BindingResult], Awaitable[object]]
 
 
 class InDoubtBindings:
@@ -45,7 +45,7 @@ class InDoubtBindings:
         self,
         context: BindContext,
         locker: NodeLocker,
-        sender: Sender,
+        sender: BindingSender,
         closed: ClosedNodeWatch,
         poll_interval: float,
         settle: Settle,
@@ -108,13 +108,13 @@ class InDoubtBindings:
             return False
         return True
 
-    def _known(self, sent: SentBinding, message: str) -> BindResult | None:
+    def _known(self, sent: SentBinding, message: str) -> BindingResult | None:
         """Return the outcome from what a watch or a relist has observed of the pod; None if that does not tell."""
         pod = self._engine.state.pod(sent.pod.uid)
         if pod is None:
-            return BindResult(BindingAnswer.GONE, message)
+            return BindingResult(BindingAnswer.GONE, message)
         if not pod.node_name:
             return None  # the observation may be older than the Binding
-        return BindResult(
+        return BindingResult(
             BindingAnswer.BOUND if pod.node_name == sent.placement.node else BindingAnswer.CONFLICT, message
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_scheduler.apiclient import MERGE_PATCH, ApiResponse, ApiUnreachableError, collection_path, pod_path
-from vgpu_scheduler.binding.answers import BindingAnswer, BindResult, classify
+from vgpu_scheduler.binding.answers import BindingAnswer, BindingResult, binding_result
 from vgpu_scheduler.binding.context import BindContext
 from vgpu_scheduler.binding.hooks import HookPoint
 from vgpu_scheduler.binding.writes import binding_body, decision_record
@@ -27,7 +27,7 @@ _READS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class BindingSender:
     """Sends Bindings.
 
     Parameters
@@ -47,7 +47,7 @@ class Sender:
     label_first: bool
     at_point: Callable[[HookPoint, Pod], Awaitable[None]]
 
-    async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
+    async def send(self, pod: Pod, placement: Placement, decision: Decision) -> BindingResult:
         """Bind a pod and return the outcome; if the answer is unclear, that of :meth:`find_out`."""
         body = self._body(pod, placement, decision)
         metadata = body["metadata"]
@@ -58,13 +58,13 @@ class Sender:
         try:
             _, result = await self._write("POST", pod_path(pod.namespace, pod.name, "binding"), body)
         except ApiUnreachableError as error:
-            result = BindResult(BindingAnswer.UNKNOWN, str(error))
+            result = BindingResult(BindingAnswer.UNKNOWN, str(error))
         await self.at_point(HookPoint.ANSWERED, pod)
         if result.answer is BindingAnswer.UNKNOWN:
             return await self.find_out(pod, placement, result.message)
         return result
 
-    async def _write_label(self, pod: Pod, metadata: dict[str, Any]) -> BindResult:
+    async def _write_label(self, pod: Pod, metadata: dict[str, Any]) -> BindingResult:
         """Write the labels of a Binding, update its resource version, and classify the answer like that of a Binding.
 
         No Binding was sent yet, so the pod is certainly not bound. If it is unknown whether the labels were written,
@@ -76,20 +76,20 @@ class Sender:
         try:
             response, result = await self._write("PATCH", path, patch, MERGE_PATCH)
         except ApiUnreachableError as error:
-            return BindResult(BindingAnswer.THROTTLED, str(error), _RETRY)
+            return BindingResult(BindingAnswer.THROTTLED, str(error), _RETRY)
         if result.answer is BindingAnswer.UNKNOWN:
-            return BindResult(BindingAnswer.THROTTLED, result.message, _RETRY)
+            return BindingResult(BindingAnswer.THROTTLED, result.message, _RETRY)
         if response is not None and response.ok:
             metadata["resourceVersion"] = response.json()["metadata"]["resourceVersion"]
         return result
 
-    async def send_dry_run(self, pod: Pod, placement: Placement, decision: Decision) -> BindResult:
+    async def send_dry_run(self, pod: Pod, placement: Placement, decision: Decision) -> BindingResult:
         """Send a Binding as a dry run; it writes nothing, so even a missing answer leaves no doubt."""
         try:
             path, body = pod_path(pod.namespace, pod.name, "binding"), self._body(pod, placement, decision)
             _, result = await self._write("POST", path, body, dry_run=True)
         except ApiUnreachableError as error:
-            result = BindResult(BindingAnswer.UNKNOWN, str(error))
+            result = BindingResult(BindingAnswer.UNKNOWN, str(error))
         return result
 
     def _body(self, pod: Pod, placement: Placement, decision: Decision) -> dict[str, Any]:
@@ -101,21 +101,21 @@ class Sender:
 
     async def _write(
         self, method: str, path: str, body: object, content_type: str = "application/json", *, dry_run: bool = False
-    ) -> tuple[ApiResponse | None, BindResult]:
+    ) -> tuple[ApiResponse | None, BindingResult]:
         """Send a write that cannot be carried out after the lease ends; classify its answer like that of a Binding."""
         response = await self.context.writer.request_within_lease(
             method, path, body, self.timeout, content_type, dry_run=dry_run
         )
         if response is None:
-            return None, BindResult(BindingAnswer.REFUSED, "the lease is about to be lost")
-        return response, classify(response)
+            return None, BindingResult(BindingAnswer.REFUSED, "the lease is about to be lost")
+        return response, binding_result(response)
 
-    async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindResult:
+    async def find_out(self, pod: Pod, placement: Placement, message: str) -> BindingResult:
         """Wait until a Binding without a clear answer can no longer be carried out, then read its pod for the outcome.
 
         Returns
         -------
-        BindResult
+        BindingResult
             The outcome; ``UNKNOWN`` if the pod cannot be read within a few tries.
         """
         log.warning("binding of pod %s has no clear answer, reading the pod: %s", pod.key, message)
@@ -126,16 +126,16 @@ class Sender:
             result = await self.read_outcome(pod, placement, message)
             if result is not None:
                 return result
-        return BindResult(BindingAnswer.UNKNOWN, message)
+        return BindingResult(BindingAnswer.UNKNOWN, message)
 
-    async def read_outcome(self, pod: Pod, placement: Placement, message: str) -> BindResult | None:
+    async def read_outcome(self, pod: Pod, placement: Placement, message: str) -> BindingResult | None:
         """Read a pod whose Binding can no longer be carried out; None if the pod cannot be read.
 
         If reading the pod is refused, list it instead, which needs another right.
         """
         read = await self.context.read_pod(pod.namespace, pod.name, self.timeout)
         if read.is_gone:
-            return BindResult(BindingAnswer.GONE, message)
+            return BindingResult(BindingAnswer.GONE, message)
         with suppress(ApiUnreachableError, DecodeError):
             if read.shown is not None:
                 return self._compare(pod, placement, read.shown, message)
@@ -145,7 +145,7 @@ class Sender:
                 return (
                     self._compare(pod, placement, found[0], message)
                     if found
-                    else BindResult(BindingAnswer.GONE, message)
+                    else BindingResult(BindingAnswer.GONE, message)
                 )
         return None
 
@@ -155,15 +155,15 @@ class Sender:
         if read.shown is not None:
             self.context.observe("Pod", read.shown)
 
-    def _compare(self, pod: Pod, placement: Placement, found: Encoded, message: str) -> BindResult:
+    def _compare(self, pod: Pod, placement: Placement, found: Encoded, message: str) -> BindingResult:
         """Observe the current pod and return the outcome; its node is read even if the pod cannot be decoded fully."""
         self.context.observe("Pod", found)
         current = decode_whereabouts(found)
         if current.uid != pod.uid:
-            return BindResult(BindingAnswer.GONE, message)
+            return BindingResult(BindingAnswer.GONE, message)
         if not current.node:
-            return BindResult(BindingAnswer.THROTTLED, message, _RETRY)  # not carried out: try again
-        return BindResult(BindingAnswer.BOUND if current.node == placement.node else BindingAnswer.CONFLICT, message)
+            return BindingResult(BindingAnswer.THROTTLED, message, _RETRY)  # not carried out: try again
+        return BindingResult(BindingAnswer.BOUND if current.node == placement.node else BindingAnswer.CONFLICT, message)
 
     async def _list(self, pod: Pod) -> ApiResponse:
         selector = {"fieldSelector": f"metadata.name={pod.name}"}

@@ -37,13 +37,13 @@ from vgpu_scheduler.engine.preemption.preemptions import Preemptions
 from vgpu_scheduler.engine.prices import PriceLearner
 from vgpu_scheduler.engine.problems import Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
-from vgpu_scheduler.engine.queue_admission import QueueAdmission
 from vgpu_scheduler.engine.queued_pods import Requeue
 from vgpu_scheduler.engine.quotas import QuotaLimits, counted_by_card
 from vgpu_scheduler.engine.registrations import Registrations
 from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.engine.requeuing import Requeuer, WaitingNeeds
 from vgpu_scheduler.engine.storage import StorageAccess
+from vgpu_scheduler.engine.unbound_pods import UnboundPods
 from vgpu_scheduler.engine.unlisted_dialects import UnlistedDialects
 from vgpu_scheduler.kube import Node, Pod
 from vgpu_scheduler.model import ClusterEvent, Decision, EventReason, Uses
@@ -109,8 +109,8 @@ class Engine:
         disruption = GroupDisruption(self.state, self.groups)
         evaluator = Evaluator(self.algorithm, policies, self.budgets.all, names, protected, disruption)
         self.preemptions = Preemptions(self.algorithm, self.queue, policies, evaluator, enabled=options.preemption)
-        self.queue_admission = QueueAdmission(self.state, self.queue, self.storage, self.preemptions)
-        needs_scheduling = self.queue_admission.needs_scheduling
+        self.unbound_pods = UnboundPods(self.state, self.queue, self.storage, self.preemptions)
+        needs_scheduling = self.unbound_pods.needs_scheduling
         self.attempts = Attempts(
             self.algorithm,
             self.queue,
@@ -129,15 +129,15 @@ class Engine:
         self._registrations = Registrations(self.dialects, self.state)
         self.kinds = observed_kinds(self)
         """The observed kinds of objects, by name."""
-        self.lists = ConsistentLists(self.kinds, self.queue_admission.final_states_known)
+        self.lists = ConsistentLists(self.kinds, self.unbound_pods.final_states_known)
 
     # Observations ----------------------------------------------------------------------------------------------------
 
     def observe_pod(self, pod: Pod, now: float) -> tuple[Problem, ...]:
         """Take in a pod that a stream or an API answer showed; older versions are ignored."""
-        if self.queue_admission.is_outdated(pod):
+        if self.unbound_pods.is_outdated(pod):
             return ()
-        self.queue_admission.final_state_known(pod.uid)
+        self.unbound_pods.final_state_known(pod.uid)
         before = self.state.pod(pod.uid)
         if not self._counts(pod):
             if before is not None and pod.resource_version > self.state.pod_version(pod.uid):
@@ -172,7 +172,7 @@ class Engine:
         problems: list[Problem] = []
         if pod.scheduler_name in self.scheduler_names:
             problems += self.closed_nodes.kubelet_rejections.observe(before, pod, self.state.node(pod.node_name), now)
-            self.queue_admission.observe(pod, before, now)
+            self.unbound_pods.observe(pod, before, now)
         self._requeuer.requeue(event, now)
         unreadable = "; ".join(usage.problem for usage in uses.values() if usage.problem)
         if unreadable:
@@ -195,7 +195,7 @@ class Engine:
         """Note that a pod is unchanged; enqueue one of ours that is in no queue, or it would be stranded."""
         pod = self.state.pod(uid)
         if pod is not None and pod.scheduler_name in self.scheduler_names:
-            self.queue_admission.observe(pod, pod, now)
+            self.unbound_pods.observe(pod, pod, now)
 
     def _counts(self, pod: Pod) -> bool:
         """Tell whether a pod matters: one of ours, of `coexist_with`, or one that is bound or nominated."""
@@ -210,16 +210,16 @@ class Engine:
         unreadable
             ``namespace/name`` of shown pods that could not be read: a pod of that name may be bound.
         """
-        gone = self.queue_admission.gone_as_of(version, unreadable)
+        gone = self.unbound_pods.gone_as_of(version, unreadable)
         for uid, left_at in gone:
             self.remove_pod(uid, now, left_at)
         return [uid for uid, _ in gone]
 
     def remove_pod(self, uid: str, now: float, version: int | None = None) -> None:
         """Note that a pod is deleted or no longer counts, as of a resource version."""
-        self.queue_admission.final_state_known(uid)
+        self.unbound_pods.final_state_known(uid)
         self.groups.forget(uid)
-        self.queue_admission.forget(uid)
+        self.unbound_pods.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.forget(uid)
@@ -341,7 +341,7 @@ class Engine:
         self.state.confirm(uid)
         self.groups.bound(uid)
         self.state.write_finished(uid)
-        self.queue_admission.forget(uid)
+        self.unbound_pods.forget(uid)
         self.policy_tracker.forget(uid)
         self.assumed.forget(uid)
         self.preemptions.bound(uid)
@@ -364,8 +364,8 @@ class Engine:
         self.assumed.forget(uid)
         self.groups.unreserved(uid)
         self._requeuer.requeue(event, now)
-        self.queue_admission.requeue(uid, now, requeue, at_least)
+        self.unbound_pods.requeue(uid, now, requeue, at_least)
 
     def is_to_place(self, pod: Pod) -> bool:
         """Tell whether a pod is one of ours that has to be placed."""
-        return pod.scheduler_name in self.scheduler_names and self.queue_admission.needs_scheduling(pod)
+        return pod.scheduler_name in self.scheduler_names and self.unbound_pods.needs_scheduling(pod)

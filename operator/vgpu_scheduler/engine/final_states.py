@@ -74,9 +74,9 @@ class UnknownFinalStates:
                 resolved.append((uid, left))
         return resolved
 
-    def older_than(self, moment: float, about: Callable[[str], bool]) -> Iterator[str]:
-        """Yield the pods that left before a moment and for which ``about`` returns true."""
-        return (uid for uid, left in self._left.items() if left.since <= moment and about(uid))
+    def older_than(self, moment: float, is_meant: Callable[[str], bool]) -> Iterator[str]:
+        """Yield the pods that left before a moment and for which ``is_meant`` returns true."""
+        return (uid for uid, left in self._left.items() if left.since <= moment and is_meant(uid))
 
     def clear(self) -> None:
         """Forget all pods: the API server's versions start anew."""

@@ -156,11 +156,11 @@ class _Shortages:
         return tuple(found for _, found in self._noted.values())
 
 
-def shortage(about: Dimension, device: Device, column: int, free: int, asked: int) -> Shortage:
+def shortage(dimension: Dimension, device: Device, column: int, free: int, asked: int) -> Shortage:
     """Return how much of a dimension of a device is free and how much was asked for, in the dimension's unit.
 
     Devices that count compute in their own units are reported in percent.
     """
-    if about.unit == "percent":
+    if dimension.unit == "percent":
         free, asked = percent_free(device, free, column), percent_used(device, asked, column)
-    return Shortage(about.name, about.unit, free, asked)
+    return Shortage(dimension.name, dimension.unit, free, asked)

@@ -14,7 +14,7 @@ from vgpu_scheduler.predicates import gated, needs_scheduling
 from vgpu_scheduler.state import Phase, State
 
 
-class QueueAdmission:
+class UnboundPods:
     """Adds pods to the scheduling queue when they have to be placed, and removes them when they need not be any more.
 
     Parameters

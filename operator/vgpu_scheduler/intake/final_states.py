@@ -72,8 +72,8 @@ class FinalStateReader:
             If the API server does not answer.
         """
         engine, now = self._observer.engine, self._observer.monotonic()
-        due = {pod.uid: pod for pod in engine.queue_admission.unresolved(now - self._grace)}
-        due |= {pod.uid: pod for pod in engine.queue_admission.unresolved(now) if self._is_unsent(pod.uid)}
+        due = {pod.uid: pod for pod in engine.unbound_pods.unresolved(now - self._grace)}
+        due |= {pod.uid: pod for pod in engine.unbound_pods.unresolved(now) if self._is_unsent(pod.uid)}
         for pod in due.values():
             try:
                 found = await get_one(self._api, PODS, pod.namespace, pod.name)

@@ -168,7 +168,7 @@ class Observer:
         The pod was bound or deleted, or no longer qualifies; the stream of bound pods tells which. The object that
         the watch shows is from before the change.
         """
-        self.engine.queue_admission.leave_selection(pod.uid, pod.resource_version, self.monotonic())
+        self.engine.unbound_pods.leave_selection(pod.uid, pod.resource_version, self.monotonic())
         self.signals.selection_left(pod.uid)
         self.signals.decide_again()  # the next pod of its unschedulable class may be tried now
 

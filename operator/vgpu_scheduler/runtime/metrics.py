@@ -122,7 +122,7 @@ def _add_queue(metrics: Metrics, engine: Engine) -> None:
         for place, count in queue.counts().items():
             if place is not QueueName.IN_FLIGHT:
                 yield {"queue": place.value}, count
-        yield {"queue": "gated"}, engine.queue_admission.gated
+        yield {"queue": "gated"}, engine.unbound_pods.gated
 
     def incoming() -> _Values:
         for (place, event), count in queue.incoming.items():

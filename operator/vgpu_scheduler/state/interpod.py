@@ -105,12 +105,12 @@ class InterPodCounts:
     def repelling_terms(self, namespace: str, labels: Mapping[str, str]) -> list[tuple[str, NodeCounts]]:
         """Return the topology keys of the distinct anti-affinity terms that repel a pod, with their pods per node."""
         known = self._namespaces.get(namespace, _NO_LABELS)
-        found = self._anti_affinity.about(namespace, known, labels)
+        found = self._anti_affinity.selecting(namespace, known, labels)
         return [(each.term.topology_key, each.nodes) for each in found]
 
     def preferring(self, namespace: str, labels: Mapping[str, str]) -> list[ResidentTerm]:
         """Return the distinct scoring terms of resident pods that select a pod."""
-        return self._preferences.about(namespace, self._namespaces.get(namespace, _NO_LABELS), labels)
+        return self._preferences.selecting(namespace, self._namespaces.get(namespace, _NO_LABELS), labels)
 
     def selects(self, counter: PodCounter, namespace: str, labels: Mapping[str, str]) -> bool:
         """Tell whether a pod matches a counter, on whichever node it is."""

@@ -180,7 +180,7 @@ class ResidentTerms:
     def __bool__(self) -> bool:
         return bool(self._terms)
 
-    def about(
+    def selecting(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> list[ResidentTerm]:
         """Return the terms that select a pod."""

@@ -63,16 +63,16 @@ def _least(world: World, claims: PodClaims, resource: str) -> int:
     found = 0
     for container in claims:
         dialect = world.engine.dialects[container.dialect]
-        about = dialect.allocation.quota_resources.get(resource)
-        if about is None or about.of_card:
+        limited = dialect.allocation.quota_resources.get(resource)
+        if limited is None or limited.of_card:
             continue
         listed = world.listed_devices(dialects=(dialect,))
-        totals = [device.total for _, _, device in listed if device.vendor == about.vendor]
+        totals = [device.total for _, _, device in listed if device.vendor == limited.vendor]
         for claim in container.claims if totals else ():
-            if claim.vendor == about.vendor:
-                found = max(found, min(_amount(claim, about, total) for total in totals))
+            if claim.vendor == limited.vendor:
+                found = max(found, min(_amount(claim, limited, total) for total in totals))
     return found
 
 
-def _amount(claim: Claim, about: QuotaResource, total: tuple[int, ...]) -> int:
-    return claim.count * claim.on(total)[about.dimension]
+def _amount(claim: Claim, limited: QuotaResource, total: tuple[int, ...]) -> int:
+    return claim.count * claim.on(total)[limited.dimension]
