@@ -94,7 +94,7 @@ def attempt(world: World, manifest: Any) -> str:
         if not is_workload(workload):
             continue
         made = made_by(workload)
-        world.make_claims(made.claims)
+        world.make_volume_claims(made.claims)
         world.add(made.groups)
         for written in made.pods[:2]:
             list(unknown_fields(written))

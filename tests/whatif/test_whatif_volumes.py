@@ -156,7 +156,7 @@ def stateful_set(**spec: Any) -> dict[str, Any]:
 
 def test_a_stateful_set_has_claims_of_its_own() -> None:
     made, workload = world(ONLY_B), stateful_set(ordinals={"start": 3})
-    made.make_claims(claims_of(workload))
+    made.make_volume_claims(claims_of(workload))
     found = answers(made, *pods_of(workload))
     assert [(answer.pod.key, answer.node) for answer in found] == [("n/db-3", "b"), ("n/db-4", "b")]
     assert found[0].as_json()["volumes"]["provisioned"] == ["n/data-db-3"]
@@ -166,7 +166,7 @@ def test_a_claim_that_is_there_is_used_by_the_stateful_set() -> None:
     claim = kind("PersistentVolumeClaim", storage.claim("data-db-0", "n", storage_class="only-b", volume="disk"))
     disk = kind("PersistentVolume", storage.volume("disk", bound_to=claim, nodes={ZONE: ["zone-a"]}))
     made = world(ONLY_B, claim, disk)
-    made.make_claims(claims_of(stateful_set()))
+    made.make_volume_claims(claims_of(stateful_set()))
     assert [answer.node for answer in answers(made, *pods_of(stateful_set()))] == ["a", "b"]
 
 

@@ -297,11 +297,13 @@ def _remedies(
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.seen))
-    of_claims = list(map(do, reading.seen.claim_problems(found, [pod.uid], message)))
+    of_volume_claims = list(map(do, reading.seen.volume_claim_problems(found, [pod.uid], message)))
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStatus(reports, other_members, earlier, limits)
-    return remedies_from_condition(world, pod, message, event, known, OtherRemedies(first, last, of_claims), reason)
+    return remedies_from_condition(
+        world, pod, message, event, known, OtherRemedies(first, last, of_volume_claims), reason
+    )
 
 
 def _has_other_limits(world: World, pod: Pod, event: str) -> bool:

@@ -20,7 +20,7 @@ from vgpu_scheduler.predicates.refusals import (
 )
 from vgpu_scheduler.predicates.scores import PodScore, ScorePlugin, Scores
 from vgpu_scheduler.predicates.volumes import volume_plan
-from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim, is_about_claims
+from vgpu_scheduler.predicates.volumes.claim_messages import MissingVolumeClaim, is_about_volume_claims
 
 __all__ = [
     "CLUSTER_PLUGINS",
@@ -28,7 +28,7 @@ __all__ = [
     "ClusterFilter",
     "CompiledPredicates",
     "FilterError",
-    "MissingClaim",
+    "MissingVolumeClaim",
     "PodScore",
     "Reason",
     "Rejection",
@@ -37,7 +37,7 @@ __all__ = [
     "Scores",
     "UnsupportedField",
     "gated",
-    "is_about_claims",
+    "is_about_volume_claims",
     "needs_scheduling",
     "spec_errors",
     "unschedulable_message",

@@ -111,7 +111,7 @@ def _make_claims(
     world: World, view: ClusterView, objects: Sequence[FileObject], made: Sequence[Object], warn: Warn
 ) -> None:
     """Make the claims of workloads, and warn about those, and claims of files, that the API server refuses."""
-    world.make_claims(made)
+    world.make_volume_claims(made)
     written = [obj for obj in objects if obj.get("kind") == "PersistentVolumeClaim"]
     for claim, text in claim_problems(world, [*written, *without_existing(view.objects, made)]):
         warn(f"{title(claim)}: {text}")

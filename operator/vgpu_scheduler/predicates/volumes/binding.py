@@ -27,7 +27,12 @@ from vgpu_scheduler.predicates.reasons import (
     RejectionCodes,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim, awaited_claim, deleted_claim, lost_claim
+from vgpu_scheduler.predicates.volumes.claim_messages import (
+    MissingVolumeClaim,
+    awaited_claim,
+    deleted_claim,
+    lost_claim,
+)
 from vgpu_scheduler.predicates.volumes.filters import (
     NamedClaim,
     VolumeFilter,
@@ -94,7 +99,7 @@ def _claim_problem(pod: Pod, named: NamedClaim) -> str:
     if claim is None:
         if named.ephemeral:
             return awaited_claim(named.name)
-        return str(MissingClaim(named.name))
+        return str(MissingVolumeClaim(named.name))
     if claim.phase == "Lost":
         return lost_claim(claim.name, claim.volume_name)
     if claim.deleting:

@@ -14,7 +14,7 @@ _ABOUT: Final = 'persistentvolumeclaim "'
 
 
 @dataclass(frozen=True, slots=True)
-class MissingClaim:
+class MissingVolumeClaim:
     """A PersistentVolumeClaim that a pod names and that does not exist."""
 
     name: str
@@ -23,9 +23,9 @@ class MissingClaim:
         return f'persistentvolumeclaim "{self.name}" not found'
 
     @staticmethod
-    def found_in(message: str) -> list[MissingClaim]:
+    def found_in(message: str) -> list[MissingVolumeClaim]:
         """Return the missing claims that a message names."""
-        return [MissingClaim(name) for name in _SAID.findall(message)]
+        return [MissingVolumeClaim(name) for name in _SAID.findall(message)]
 
 
 def awaited_claim(name: str) -> str:
@@ -43,6 +43,6 @@ def deleted_claim(name: str) -> str:
     return f'persistentvolumeclaim "{name}" is being deleted'
 
 
-def is_about_claims(message: str) -> bool:
+def is_about_volume_claims(message: str) -> bool:
     """Tell whether a message is about a claim of the pod: one that is missing, going, or unbound without its pod."""
     return _ABOUT in message or UNBOUND_IMMEDIATE.text in message

@@ -38,7 +38,7 @@ from vgpu_scheduler.predicates.reasons import (
     RejectionCodes,
     volume_problem,
 )
-from vgpu_scheduler.predicates.volumes.claim_messages import MissingClaim
+from vgpu_scheduler.predicates.volumes.claim_messages import MissingVolumeClaim
 from vgpu_scheduler.state import NodeTable, State, VolumeRequirement
 
 _MOST_BYTES: Final = 4 * 2**20
@@ -221,7 +221,7 @@ class _Restrictions(VolumeFilter):
         """Return the reason if a claim that the pod names does not exist."""
         for named in volume_claims_of(pod, self._state):
             if named.claim is None and not named.ephemeral:
-                return volume_problem(_RESTRICTIONS, str(MissingClaim(named.name)))
+                return volume_problem(_RESTRICTIONS, str(MissingVolumeClaim(named.name)))
         return None
 
     def evaluate(self, pod: Pod, rows: NDArray[np.int64]) -> NDArray[np.int32] | None:

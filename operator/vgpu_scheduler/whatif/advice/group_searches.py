@@ -114,7 +114,7 @@ def _provide_volumes(waiting: _WaitingInGroup, needed: int) -> Iterator[Remedy]:
     world, own = waiting.world, waiting.pod
     seen = NamespaceObjects.in_world(world, own.namespace)
     members = {each.uid: each for each in waiting.at_once}
-    problems = {uid: list(seen.claim_problems(world.written(each), {uid})) for uid, each in members.items()}
+    problems = {uid: list(seen.volume_claim_problems(world.written(each), {uid})) for uid, each in members.items()}
     enough = sum(not texts for texts in problems.values()) >= needed
     pods: dict[str, list[str]] = {}
     for uid, texts in problems.items():

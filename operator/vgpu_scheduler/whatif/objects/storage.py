@@ -40,7 +40,7 @@ def with_default_class(claim: Object, default: str) -> Object:
     return {**claim, "spec": {**spec, "storageClassName": default}}
 
 
-def ephemeral_claims(pod: Object, name: str, namespace: str, uid: str) -> Sequence[Object]:
+def ephemeral_volume_claims(pod: Object, name: str, namespace: str, uid: str) -> Sequence[Object]:
     """Return the claims that the ephemeral volume controller makes for a pod."""
     spec = pod.get("spec")
     volumes = spec.get("volumes") if isinstance(spec, Mapping) else None

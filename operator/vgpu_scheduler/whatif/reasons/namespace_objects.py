@@ -15,8 +15,8 @@ from vgpu_scheduler.kube import (
     decode_volume_claim,
 )
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND
-from vgpu_scheduler.predicates import is_about_claims
-from vgpu_scheduler.whatif.reasons.claim_problems import claim_problems
+from vgpu_scheduler.predicates import is_about_volume_claims
+from vgpu_scheduler.whatif.reasons.volume_claim_problems import volume_claim_problems
 from vgpu_scheduler.whatif.world.world import World
 
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -98,13 +98,15 @@ class NamespaceObjects:
         volumes = None if "PersistentVolume" in world.unread else {volume.name for volume in known.volumes}
         return cls(claims, {each.name: each for each in known.classes}, volumes, frozenset())
 
-    def claim_problems(self, written: Object, uids: Collection[str] = (), message: str = "") -> Iterator[str]:
-        """Yield what to do about a pod's claims; see :func:`claim_problems`.
+    def volume_claim_problems(self, written: Object, uids: Collection[str] = (), message: str = "") -> Iterator[str]:
+        """Yield what to do about a pod's claims; see :func:`volume_claim_problems`.
 
         Parameters
         ----------
         message
             What the scheduler says about the pod; empty if it has not tried it.
         """
-        unobjected = bool(message) and not is_about_claims(message)
-        yield from claim_problems(written, self.claims, self.classes, self.volumes, uids=uids, unobjected=unobjected)
+        unobjected = bool(message) and not is_about_volume_claims(message)
+        yield from volume_claim_problems(
+            written, self.claims, self.classes, self.volumes, uids=uids, unobjected=unobjected
+        )

@@ -69,7 +69,7 @@ _OF_NODES: Final = (
     *(filters.UNSCHEDULABLE, filters.TOO_MANY_PODS, filters.INTER_POD_EXISTING),
     *(CardReason.CardNotHealth, CardReason.CardUnhealthy, CardReason.CardCordoned),
 )
-OF_CLAIMS: Final = (
+OF_VOLUME_CLAIMS: Final = (
     *(filters.CLAIM_IN_USE, filters.VOLUME_ELSEWHERE, filters.NO_VOLUME),
     *(filters.NO_STORAGE, filters.VOLUME_GONE, filters.WRONG_ZONE),
 )
@@ -81,7 +81,7 @@ _OF_OTHER_CARDS: Final = (
 _ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     **{reason: do(f"{WAIT}: {why}") for reason, why in _AWAITED.items()},
     **dict.fromkeys(_OF_NODES, _NODES),
-    **dict.fromkeys(OF_CLAIMS, do(_VOLUMES)),
+    **dict.fromkeys(OF_VOLUME_CLAIMS, do(_VOLUMES)),
     **dict.fromkeys(_OF_OTHER_CARDS, do("ask for other cards", _CARDS)),
     **dict.fromkeys((filters.POLICY_SELECTOR, CardReason.CardDeniedByPolicy), _POLICY),
     filters.NODE_NAME: do("correct the name of the node (spec.nodeName)"),

@@ -15,13 +15,13 @@ from vgpu_scheduler.engine import ExceededLimit, QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import CardReason, ConditionReason, NearMiss, by_name
-from vgpu_scheduler.predicates import MissingClaim, gated, without_preemption
+from vgpu_scheduler.predicates import MissingVolumeClaim, gated, without_preemption
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrected_pod import CorrectedPod
 from vgpu_scheduler.whatif.advice.corrections import corrected, refusal_of
 from vgpu_scheduler.whatif.advice.pod_labels import labels_to_change
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, parts_of, say
-from vgpu_scheduler.whatif.reasons.claim_problems import create_claim
+from vgpu_scheduler.whatif.reasons.volume_claim_problems import create_volume_claim
 from vgpu_scheduler.whatif.tenant_advice.cards import (
     cards_in_one_container,
     compute_for_all,
@@ -35,7 +35,7 @@ from vgpu_scheduler.whatif.tenant_advice.less_than_quotas import beyond_quota, l
 from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
 from vgpu_scheduler.whatif.tenant_advice.nodes import NodeRejections, less_of_nodes
 from vgpu_scheduler.whatif.tenant_advice.others import (
-    OF_CLAIMS,
+    OF_VOLUME_CLAIMS,
     TAINTS,
     UNKNOWN,
     UNSEEN_QUOTA,
@@ -107,13 +107,13 @@ class OtherRemedies(NamedTuple):
     ----------
     before, after
         Remedies listed before and after those that follow from the condition.
-    of_claims
+    of_volume_claims
         Remedies for volume claims, listed last.
     """
 
     before: Sequence[Advice] = ()
     after: Sequence[Advice] = ()
-    of_claims: Sequence[Advice] = ()
+    of_volume_claims: Sequence[Advice] = ()
 
 
 NO_OTHERS: Final = OtherRemedies()
@@ -253,10 +253,10 @@ def _about_the_pod(condition: _Condition, others: OtherRemedies) -> Iterator[Adv
     told = f"{message} {exceeded}" if exceeded else message
     yield from filter(None, map(meant.and_then, _asked_otherwise(condition.asked, condition.near_miss, quotas, told)))
     yield from quotas.beside(map(do, labels_to_change(world, pod, message)))
-    advised = [say(each) for each in others.of_claims]  # with a similar name, where there is one
-    missing = map(create_claim, dict.fromkeys(claim.name for claim in MissingClaim.found_in(message)))
+    advised = [say(each) for each in others.of_volume_claims]  # with a similar name, where there is one
+    missing = map(create_volume_claim, dict.fromkeys(claim.name for claim in MissingVolumeClaim.found_in(message)))
     yield from quotas.beside(do(each) for each in missing if not any(other.startswith(each) for other in advised))
-    yield from quotas.beside((*others.after, *others.of_claims))
+    yield from quotas.beside((*others.after, *others.of_volume_claims))
 
 
 def _with_why(advice: Advice, why: str) -> Advice:
@@ -277,7 +277,9 @@ def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: Othe
     closed = list(closed_nodes(message))
     if not remedies:
         remedies += quotas.beside(closed)  # without them, nothing of the pod is known to help
-    volumes = [] if others.of_claims else list(_volumes(condition.pod, message))  # else each claim has its own remedy
+    volumes = (
+        [] if others.of_volume_claims else list(_volumes(condition.pod, message))
+    )  # else each claim has its own remedy
     if not remedies and not volumes:
         remedies += quotas.beside(remedies_of_other_reasons(message, alone=not quotas.alone))  # of taints as well
         return
@@ -344,7 +346,7 @@ def _volumes(pod: Pod, message: str) -> Iterator[Advice]:
     elif names and filters.NO_VOLUME.text in message:
         which = which if len(names) == 1 else f"each of {which} that is not bound"
         yield do(f"have a volume for {which} that is free, large enough and reachable from a node that fits")
-    elif names and any(reason.text in message for reason in (*OF_CLAIMS, filters.TOO_MANY_VOLUMES)):
+    elif names and any(reason.text in message for reason in (*OF_VOLUME_CLAIMS, filters.TOO_MANY_VOLUMES)):
         yield do(f"check where {which} can be used, and by which pods: nodes reject the pod because of it")
 
 

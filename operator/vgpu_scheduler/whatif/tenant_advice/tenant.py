@@ -34,7 +34,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     yield from map(say, gate_remedies(pod))
     waits = pod.uid in world.pending
     message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""
-    yield from seen.claim_problems(world.written(pod), [pod.uid] if waits else (), message)
+    yield from seen.volume_claim_problems(world.written(pod), [pod.uid] if waits else (), message)
 
 
 def quotas_in_the_way(

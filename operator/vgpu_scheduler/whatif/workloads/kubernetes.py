@@ -62,7 +62,7 @@ def read_stateful_set(obj: Object) -> WorkloadPods:
     template, number = spec.part("template"), spec.number("replicas", 1)
     ordinals = spec.fields.get("ordinals")
     first = spec.part("ordinals").large_number("start") if isinstance(ordinals, Mapping) else 0
-    claims = ClaimTemplates(spec)
+    claims = VolumeClaimTemplates(spec)
     names = [f"{owner.name}-{ordinal}" for ordinal in range(first, first + number)]
     pods = [claims.added(pod_of(template, name, owner), name) for name in names]
     made = [claim for name in names for claim in claims.claims(name, owner)]
@@ -111,7 +111,7 @@ def completion_index(
     return ({_INDEX: str(number)}, {_INDEX: str(number)}) if mode == "Indexed" else ({}, {})
 
 
-class ClaimTemplates:
+class VolumeClaimTemplates:
     """The volume claim templates of a StatefulSet, from which each pod gets its own claims.
 
     Parameters

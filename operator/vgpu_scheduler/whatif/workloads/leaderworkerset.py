@@ -14,7 +14,7 @@ from vgpu_scheduler.groups import VOLCANO_API_VERSION
 from vgpu_scheduler.kube import VOLCANO_GROUP_ANNOTATIONS, Object
 from vgpu_scheduler.whatif.workloads.exclusive import COMES_LATER, exclusive, sha1_of
 from vgpu_scheduler.whatif.workloads.field_reader import FieldReader, workload
-from vgpu_scheduler.whatif.workloads.kubernetes import ClaimTemplates
+from vgpu_scheduler.whatif.workloads.kubernetes import VolumeClaimTemplates
 from vgpu_scheduler.whatif.workloads.workload_pods import (
     Owner,
     PodSet,
@@ -69,7 +69,7 @@ class _Set:
         self._leader = template.part("leaderTemplate") if template.has("leaderTemplate") else self._worker
         self._replicas, self._size = spec.number("replicas", 1), template.number("size", 1)
         checked_number(spec, self._replicas * self._size)
-        self._claims = ClaimTemplates(template)
+        self._claims = VolumeClaimTemplates(template)
         subgroup = template.maybe("subGroupPolicy")
         self._subgroup = subgroup.number("subGroupSize", 1) if template.has("subGroupPolicy") else 0
         self._subgroup_type = subgroup.text("subGroupPolicyType", "LeaderWorker") if self._subgroup else ""

@@ -317,7 +317,7 @@ def created(world: World, pod: Pod, uid: str) -> Pod:
     world.ensure_namespace(pod.namespace)
     ours = _created(world, pod, uid)
     if uid not in world.pending or "PersistentVolumeClaim" in world.unread:
-        world.make_ephemeral_claims(ours, pod.uid)
+        world.make_ephemeral_volume_claims(ours, pod.uid)
     return ours
 
 

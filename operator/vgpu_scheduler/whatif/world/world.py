@@ -9,7 +9,7 @@ from datetime import datetime
 from vgpu_scheduler.engine import EngineOptions, review_locks
 from vgpu_scheduler.kube import NodeInventory, Object, Pod
 from vgpu_scheduler.whatif.objects.objects import metadata_of, namespace_of, read_node
-from vgpu_scheduler.whatif.objects.storage import ephemeral_claims, newest_class, with_default_class
+from vgpu_scheduler.whatif.objects.storage import ephemeral_volume_claims, newest_class, with_default_class
 from vgpu_scheduler.whatif.world.loading import LoadedCluster
 
 
@@ -41,7 +41,7 @@ class World(LoadedCluster):
         """Tell whether objects of an object's kind are ignored when they are added."""
         return str(obj.get("kind", "")) not in self._takers
 
-    def make_claims(self, claims: Iterable[Object]) -> None:
+    def make_volume_claims(self, claims: Iterable[Object]) -> None:
         """Make volume claims as a controller would, unless they exist already.
 
         Raises
@@ -66,15 +66,17 @@ class World(LoadedCluster):
         for controller in controllers if self.engine.system_spread else ():
             self._add_selecting(str(controller["kind"]), controller)
 
-    def make_ephemeral_claims(self, pod: Pod, written_as: str) -> None:
-        """Make the missing claims of a pod's ephemeral volumes; see :meth:`make_claims`.
+    def make_ephemeral_volume_claims(self, pod: Pod, written_as: str) -> None:
+        """Make the missing claims of a pod's ephemeral volumes; see :meth:`make_volume_claims`.
 
         Parameters
         ----------
         written_as
             The UID with which the pod was read.
         """
-        self.make_claims(ephemeral_claims(self._written.get(written_as, {}), pod.name, pod.namespace, pod.uid))
+        self.make_volume_claims(
+            ephemeral_volume_claims(self._written.get(written_as, {}), pod.name, pod.namespace, pod.uid)
+        )
 
     def review_locks(self, now: datetime) -> None:
         """Review the node locks as the scheduler would at a time of day; before that, all count as held.

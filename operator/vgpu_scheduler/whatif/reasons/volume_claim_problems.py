@@ -11,7 +11,7 @@ from vgpu_scheduler.model import did_you_mean_object
 _LOST: Final = "Lost"
 
 
-def claim_problems(
+def volume_claim_problems(
     written: Object,
     claims: Mapping[str, PersistentVolumeClaim] | None,
     classes: Mapping[str, StorageClass] | None,
@@ -43,7 +43,7 @@ def claim_problems(
     for volume in (written.get("spec") or {}).get("volumes") or ():
         if named := str((volume.get("persistentVolumeClaim") or {}).get("claimName") or ""):
             if (claim := claims.get(named)) is None:
-                yield create_claim(named, claims)
+                yield create_volume_claim(named, claims)
             else:
                 yield from _unusable(claim, classes, volumes, unobjected=unobjected)
         elif volume.get("ephemeral") and uids:
@@ -57,7 +57,7 @@ def claim_problems(
                 )
 
 
-def create_claim(name: str, known: Iterable[str] = ()) -> str:
+def create_volume_claim(name: str, known: Iterable[str] = ()) -> str:
     """Say what to do about a missing claim.
 
     Parameters
