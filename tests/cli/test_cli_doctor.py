@@ -133,10 +133,10 @@ def config_map(**settings: Any) -> dict[str, Obj]:
 
 
 async def look(server: Server, config: Path | None = None) -> tuple[DoctorInput, Report]:
-    seen = await read_doctor_input(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
-    report = examine(seen)
+    doctor_input = await read_doctor_input(server, ClusterOptions(None, None, "vgpu-system", config))  # type: ignore[arg-type]
+    report = examine(doctor_input)
     assert not [skipped for skipped in report.skipped if "internal error" in skipped.reason], report.skipped
-    return seen, report
+    return doctor_input, report
 
 
 def ids(report: Report) -> set[str]:
@@ -144,17 +144,17 @@ def ids(report: Report) -> set[str]:
 
 
 async def test_what_is_listed_in_pages_is_seen_as_a_whole() -> None:
-    seen, report = await look(Server(healthy(), config_map()))
-    assert len(seen.pods) == 5
-    assert seen.server.now == NOW
-    assert seen.server.version == (1, 36)
+    doctor_input, report = await look(Server(healthy(), config_map()))
+    assert len(doctor_input.pods) == 5
+    assert doctor_input.server.now == NOW
+    assert doctor_input.server.version == (1, 36)
     assert ids(report) == {"clock-skew"}  # the server's is that of the objects, ours is not
     assert report.complete
 
 
 async def test_a_list_that_expires_between_two_pages_is_begun_again() -> None:
-    seen, _ = await look(Server(healthy(), gone=1))
-    assert len({pod.uid for pod in seen.pods}) == len(seen.pods) == 5
+    doctor_input, _ = await look(Server(healthy(), gone=1))
+    assert len({pod.uid for pod in doctor_input.pods}) == len(doctor_input.pods) == 5
 
 
 async def test_rights_are_asked_of_the_server_where_it_may_be_asked() -> None:
@@ -230,8 +230,8 @@ async def test_a_user_who_is_not_known_sees_nothing() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"major": null, "minor": 1}', b'{"major": "", "minor": "x"}'])
 async def test_a_server_without_a_version_is_looked_at_all_the_same(body: bytes) -> None:
-    seen, report = await look(Server(healthy(), config_map(), version=ApiResponse(200, body)))
-    assert seen.server.version is None
+    doctor_input, report = await look(Server(healthy(), config_map(), version=ApiResponse(200, body)))
+    assert doctor_input.server.version is None
     assert "kubernetes-too-old" not in ids(report)
 
 
@@ -287,26 +287,26 @@ def hami_beside() -> Objects:
 
 async def test_settings_come_from_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VGPU_COEXIST_WITH", "what-this-machine-says")
-    seen, report = await look(Server(hami_beside(), config_map(coexist_with=["hami-scheduler"])))
-    assert seen.expected.source == "ConfigMap vgpu-system/vgpu-scheduler"
-    assert seen.expected.options.coexist_with == ("hami-scheduler",)
+    doctor_input, report = await look(Server(hami_beside(), config_map(coexist_with=["hami-scheduler"])))
+    assert doctor_input.expected.source == "ConfigMap vgpu-system/vgpu-scheduler"
+    assert doctor_input.expected.options.coexist_with == ("hami-scheduler",)
     assert "hami-scheduler-uncounted" not in ids(report)
 
 
 async def test_the_environment_of_the_deployment_ranks_above_the_file() -> None:
     container = {"env": [{"name": "VGPU_COEXIST_WITH", "value": "hami-scheduler"}, {"name": "VGPU_X", "valueFrom": {}}]}
     deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
-    seen, _ = await look(Server(hami_beside(), config_map(coexist_with=[]) | deployment))
-    assert seen.expected.options.coexist_with == ("hami-scheduler",)
+    doctor_input, _ = await look(Server(hami_beside(), config_map(coexist_with=[]) | deployment))
+    assert doctor_input.expected.options.coexist_with == ("hami-scheduler",)
 
 
 async def test_flags_of_the_deployment_rank_above_all() -> None:
     args = ["run", "--config=/etc/vgpu-scheduler/settings.yaml", "--scheduler-name=gpus", "--node-label-selector=a=b"]
     container = {"args": args, "env": [{"name": "VGPU_SCHEDULER_NAMES", "value": "others"}]}
     deployment = {DEPLOYMENT: {"spec": {"template": {"spec": {"containers": [container]}}}}}
-    seen, report = await look(Server(healthy(), config_map(scheduler_names=["more"]) | deployment))
-    assert seen.expected.options.scheduler_names == ("gpus",)
-    assert seen.expected.options.defaults.managed is not None
+    doctor_input, report = await look(Server(healthy(), config_map(scheduler_names=["more"]) | deployment))
+    assert doctor_input.expected.options.scheduler_names == ("gpus",)
+    assert doctor_input.expected.options.defaults.managed is not None
     assert "settings-unreadable" not in ids(report)
     args.append("--http-port=many")
     _, report = await look(Server(healthy(), config_map() | deployment))
@@ -316,25 +316,30 @@ async def test_flags_of_the_deployment_rank_above_all() -> None:
 async def test_settings_may_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("coexist_with: [hami-scheduler]\n")
-    seen, _ = await look(Server(hami_beside(), config_map()), file)
-    assert (seen.expected.source, seen.expected.options.coexist_with) == (f"file {file}", ("hami-scheduler",))
+    doctor_input, _ = await look(Server(hami_beside(), config_map()), file)
+    assert (doctor_input.expected.source, doctor_input.expected.options.coexist_with) == (
+        f"file {file}",
+        ("hami-scheduler",),
+    )
 
 
 async def test_defaults_are_assumed_and_said_where_there_are_no_settings() -> None:
-    seen, report = await look(Server(hami_beside()))
-    assert seen.expected.source == "assumed defaults"
+    doctor_input, report = await look(Server(hami_beside()))
+    assert doctor_input.expected.source == "assumed defaults"
     assert "hami-scheduler-uncounted" in ids(report)
-    assert list(as_text(seen, report))[-1].endswith("settings of assumed defaults")
+    assert list(as_text(doctor_input, report))[-1].endswith("settings of assumed defaults")
 
 
 @pytest.mark.parametrize(
     "text", ["a: [", "- a", "no_such_setting: 1", "hami_devices: {nvidia: {resourceCountName: 1}}"]
 )
 async def test_settings_that_cannot_be_understood_are_found(text: str) -> None:
-    seen, report = await look(Server(healthy(), {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": text}}}))
+    doctor_input, report = await look(
+        Server(healthy(), {f"{CONFIG_MAPS}/vgpu-scheduler": {"data": {"settings.yaml": text}}})
+    )
     found = [finding for finding in report.findings if finding.diagnosis.id == "settings-unreadable"]
     assert [str(finding.ref) for finding in found] == ["ConfigMap vgpu-system/vgpu-scheduler"]
-    assert seen.expected.source == "assumed defaults"
+    assert doctor_input.expected.source == "assumed defaults"
 
 
 async def test_names_of_resources_are_those_of_hamis_device_configuration() -> None:
@@ -343,8 +348,8 @@ async def test_names_of_resources_are_those_of_hamis_device_configuration() -> N
         node_object("c", cards("c", 1), allocatable={"nvidia.com/gpu": "0", "example.com/gpu": "10"})
     )
     paths = config_map(hami_device_config="/etc/hami/device-config.yaml")
-    seen, report = await look(Server(objects, paths))
-    assert "with the defaults for HAMi's device configuration, which could not be read" in seen.expected.source
+    doctor_input, report = await look(Server(objects, paths))
+    assert "with the defaults for HAMi's device configuration, which could not be read" in doctor_input.expected.source
     assert "plugin-silent" in ids(report)
     devices = {"data": {"device-config.yaml": "nvidia: {resourceCountName: example.com/gpu}"}}
     for node in objects["Node"]:
@@ -359,21 +364,23 @@ async def test_names_of_resources_are_those_of_volcanos_device_configuration() -
     offered = {"example.com/vgpu": "10", "volcano.sh/vgpu-memory": "24576", "volcano.sh/vgpu-cores": "100"}
     objects["Node"].append(node_object("v", annotations=listed, allocatable=offered))
     paths = config_map(dialects=["hami", "volcano"], volcano_device_config="/etc/volcano/device-config.yaml")
-    seen, _ = await look(Server(objects, paths))
-    assert "with the defaults for Volcano's device configuration, which could not be read" in seen.expected.source
-    assert cards_of(seen, "v") == []
+    doctor_input, _ = await look(Server(objects, paths))
+    assert (
+        "with the defaults for Volcano's device configuration, which could not be read" in doctor_input.expected.source
+    )
+    assert cards_of(doctor_input, "v") == []
     devices = {"data": {"device-config.yaml": "nvidia: {resourceCountName: example.com/vgpu}"}}
-    seen, _ = await look(Server(objects, paths | {f"{CONFIG_MAPS}/volcano-vgpu-device-config": devices}))
-    assert cards_of(seen, "v") == ["v-0"]
+    doctor_input, _ = await look(Server(objects, paths | {f"{CONFIG_MAPS}/volcano-vgpu-device-config": devices}))
+    assert cards_of(doctor_input, "v") == ["v-0"]
     broken = {"data": {"device-config.yaml": "nvidia: {gpuMemoryFactor: ten}"}}
     _, report = await look(Server(objects, paths | {f"{CONFIG_MAPS}/volcano-vgpu-device-config": broken}))
     [finding] = [finding for finding in report.findings if finding.diagnosis.id == "settings-unreadable"]
     assert "nvidia.gpuMemoryFactor" in finding.message
 
 
-def cards_of(seen: DoctorInput, name: str) -> list[str]:
-    volcano = seen.expected.options.dialects[1]
-    [node] = [node for node in seen.nodes if node.name == name]
+def cards_of(doctor_input: DoctorInput, name: str) -> list[str]:
+    volcano = doctor_input.expected.options.dialects[1]
+    [node] = [node for node in doctor_input.nodes if node.name == name]
     return [device.uuid for device in volcano.inventory.devices(node)]
 
 
@@ -383,8 +390,8 @@ async def test_a_card_that_two_dialects_register_is_found() -> None:
     both = node_object("c", cards("c", 1), allocatable=amounts)
     both["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "c-gpu-0,10,24576,NVIDIA-A10,true,hami-core:"
     objects["Node"].append(both)
-    seen, report = await look(Server(objects, config_map(dialects=["hami", "volcano", "koordinator"])))
-    assert [d.name for d in seen.expected.options.dialects] == ["hami", "volcano", "koordinator"]
+    doctor_input, report = await look(Server(objects, config_map(dialects=["hami", "volcano", "koordinator"])))
+    assert [d.name for d in doctor_input.expected.options.dialects] == ["hami", "volcano", "koordinator"]
     found = {(finding.diagnosis.id, str(finding.ref)) for finding in report.findings}
     assert ("device-registered-twice", "Node c") in found
     assert not [skipped for skipped in report.skipped if skipped.check == "registrations"]
@@ -398,11 +405,11 @@ async def test_many_findings_of_one_kind_are_counted_in_the_text_and_listed_for_
     objects["DaemonSet"] += [
         workload(f"plugin-{number}", "projecthami/dcu-device-plugin", KUBE_SYSTEM) for number in range(13)
     ]
-    seen, report = await look(Server(objects, config_map(), may_review=False))
-    text = "\n".join(as_text(seen, report))
+    doctor_input, report = await look(Server(objects, config_map(), may_review=False))
+    text = "\n".join(as_text(doctor_input, report))
     assert text.count("plugin-refused)") == 10
     assert "and 3 more of plugin-refused: -o json has them all" in text
-    listed = as_json(seen, report)["findings"]
+    listed = as_json(doctor_input, report)["findings"]
     assert sum(finding["id"] == "plugin-refused" for finding in listed) == 13
 
 

@@ -30,11 +30,11 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
 """All diagnoses."""
 
 
-def questions(seen: DoctorInput) -> tuple[AccessQuestion, ...]:
+def questions(doctor_input: DoctorInput) -> tuple[AccessQuestion, ...]:
     """Return all access questions of the checks."""
-    roles = needed_roles(seen.expected)
-    own = [asked for role in roles for asked in rights_of(role, seen.account, seen.expected)]
-    return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(seen)))))
+    roles = needed_roles(doctor_input.expected)
+    own = [asked for role in roles for asked in rights_of(role, doctor_input.account, doctor_input.expected)]
+    return tuple(dict.fromkeys((*own, *(writing(account) for account in plugin_accounts(doctor_input)))))
 
 
 def objects_of(kinds: Sequence[str]) -> str:
@@ -42,18 +42,18 @@ def objects_of(kinds: Sequence[str]) -> str:
     return f"objects of kind {' and '.join(filter(None, (', '.join(kinds[:-1]), kinds[-1])))}"
 
 
-def examine(seen: DoctorInput) -> Report:
+def examine(doctor_input: DoctorInput) -> Report:
     """Run every check that can run; return a report with the most severe findings first."""
-    findings = list(seen.findings)
+    findings = list(doctor_input.findings)
     skipped = []
     for check in CHECKS:
-        absent = [need for need in check.needs if need in seen.absent]
-        reasons = [seen.missing[need] for need in check.needs if need in seen.missing]
+        absent = [need for need in check.needs if need in doctor_input.absent]
+        reasons = [doctor_input.missing[need] for need in check.needs if need in doctor_input.missing]
         if absent:
             reasons.insert(0, objects_of(absent))
         if not reasons:
             try:
-                told = list(check.run(seen))
+                told = list(check.run(doctor_input))
             except Exception as error:  # noqa: BLE001 - the other checks go on
                 told = [Unknown(internal_error(error))]
             findings += [each for each in told if isinstance(each, Finding)]

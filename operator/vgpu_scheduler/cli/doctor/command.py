@@ -48,23 +48,25 @@ def run(*, cluster: ClusterOptions, namespace: str | None, output: str) -> None:
     """Examine a cluster, or only the policies and quotas of one namespace, and print the findings."""
     within = namespace or ""
     try:
-        seen = doctor_input_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
+        doctor_input = doctor_input_of_files(cluster, within) if cluster.files else asyncio.run(_read(cluster, within))
     except (UnauthorizedError, ApiUnreachableError, SettingsError, ConfigException, FileError, OSError) as error:
         _fail(describe_error(error))  # OSError: from a certificate or key that the kubeconfig names
-    there = {pod.namespace for pod in seen.pods} | {quota.namespace for quota in seen.quotas}
-    there |= {policy.metadata.namespace for policy in seen.policies(NAMESPACED_KIND)}
+    there = {pod.namespace for pod in doctor_input.pods} | {quota.namespace for quota in doctor_input.quotas}
+    there |= {policy.metadata.namespace for policy in doctor_input.policies(NAMESPACED_KIND)}
     meant = did_you_mean(namespace, there) if namespace and namespace not in there else None
-    if meant is not None and (meant or seen.missing.keys().isdisjoint(("Pod", "ResourceQuota", NAMESPACED_KIND))):
+    if meant is not None and (
+        meant or doctor_input.missing.keys().isdisjoint(("Pod", "ResourceQuota", NAMESPACED_KIND))
+    ):
         warn(f"there is no pod, quota or policy in namespace {namespace}{meant}")
-    report = examine(seen)
+    report = examine(doctor_input)
     if output in FOR_PEOPLE:
-        for line in as_text(seen, report):
+        for line in as_text(doctor_input, report):
             click.echo(line)
     elif output == NAME:
         for name in as_names(report):
             click.echo(name)
     else:
-        dump(as_json(seen, report), output)
+        dump(as_json(doctor_input, report), output)
     raise SystemExit(_status(report))
 
 

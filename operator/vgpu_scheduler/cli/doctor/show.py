@@ -17,11 +17,11 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "c
 _WIDTH = max(len(severity.value) for severity in Severity)
 
 
-def as_json(seen: DoctorInput, report: Report) -> dict[str, Any]:
+def as_json(doctor_input: DoctorInput, report: Report) -> dict[str, Any]:
     """Return the report as plain values."""
     return {
-        "server": seen.server.address,
-        "settings": seen.expected.source,
+        "server": doctor_input.server.address,
+        "settings": doctor_input.expected.source,
         "healthy": report.healthy,
         "complete": report.complete,
         "checks": report.checks,
@@ -36,7 +36,7 @@ def as_names(report: Report) -> list[str]:
     return list(dict.fromkeys("/".join(filter(None, (ref.kind.lower(), ref.namespace, ref.name))) for ref in refs))
 
 
-def as_text(seen: DoctorInput, report: Report) -> Iterator[str]:
+def as_text(doctor_input: DoctorInput, report: Report) -> Iterator[str]:
     """Yield the lines of the report for people; a single line if there are no findings."""
     counts: Counter[str] = Counter()
     for finding in report.findings:
@@ -52,10 +52,10 @@ def as_text(seen: DoctorInput, report: Report) -> Iterator[str]:
             yield f"{'':{_WIDTH}}  and {times - _MOST} more of {name}: -o json has them all"
     for skipped in report.skipped:
         yield f"{'skipped':{_WIDTH}}  {skipped.check}: needs {skipped.reason}"
-    yield _summary(seen, report)
+    yield _summary(doctor_input, report)
 
 
-def _summary(seen: DoctorInput, report: Report) -> str:
+def _summary(doctor_input: DoctorInput, report: Report) -> str:
     numbers = Counter(finding.severity for finding in report.findings)
     parts = [_count(numbers[severity], severity.value) for severity in Severity if numbers[severity]]
     found = ", ".join(parts) if parts else "no problem was found"
@@ -63,7 +63,7 @@ def _summary(seen: DoctorInput, report: Report) -> str:
         skipped = f"{_count(len(report.skipped), 'check')} skipped"
         found = f"{found}, {skipped}" if parts else f"{skipped}, and the others found no problem"
     checks = _count(report.checks, "check")
-    return f"{found}: {checks} of {seen.server.address}, settings of {seen.expected.source}"
+    return f"{found}: {checks} of {doctor_input.server.address}, settings of {doctor_input.expected.source}"
 
 
 def _count(number: int, word: str) -> str:

@@ -79,72 +79,72 @@ OVER_CAPACITY = Diagnosis(
 )
 
 
-def held(seen: DoctorInput) -> Iterator[Finding]:
+def held(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find allocations that cannot be read or that name cards that do not exist."""
-    nodes = {node.name for node in seen.nodes}
-    for pod in seen.pods:
+    nodes = {node.name for node in doctor_input.nodes}
+    for pod in doctor_input.pods:
         if not pod.node_name or pod.terminal:
             continue
-        uses = seen.cluster_engine.engine.uses(pod)
+        uses = doctor_input.cluster_engine.engine.uses(pod)
         if pod.node_name not in nodes:
             if any(usage.charges for usage in uses.values()):
                 yield ORPHAN.of(ObjectRef.of_pod(pod), f"it holds cards of node {pod.node_name}, which does not exist")
             continue
         for dialect, usage in uses.items():
-            yield from _of_dialect(seen, pod, dialect, usage)
+            yield from _of_dialect(doctor_input, pod, dialect, usage)
 
 
-def _of_dialect(seen: DoctorInput, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
-    listed = seen.cluster_engine.devices(pod.node_name).get(dialect, ())
+def _of_dialect(doctor_input: DoctorInput, pod: Pod, dialect: str, usage: Usage) -> Iterator[Finding]:
+    listed = doctor_input.cluster_engine.devices(pod.node_name).get(dialect, ())
     if usage.problem and listed:
-        named = seen.cluster_engine.engine.dialects.announced_node(pod)
+        named = doctor_input.cluster_engine.engine.dialects.announced_node(pod)
         if named and named != pod.node_name:
             yield ELSEWHERE.of(
                 ObjectRef.of_pod(pod), f"it runs on node {pod.node_name}, and its allocation names node {named}"
             )
         else:
-            written = seen.cluster_engine.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
+            written = doctor_input.cluster_engine.engine.dialects[dialect].allocation.keys & pod.annotations.keys()
             diagnosis = GARBLED if written else UNACCOUNTED
             message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
             yield diagnosis.of(ObjectRef.of_pod(pod), message)
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
-        home = seen.cluster_engine.homes.get(uuid)
+        home = doctor_input.cluster_engine.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
         yield PHANTOM.of(
             ObjectRef.of_pod(pod), f"it holds card {uuid}, which its node {pod.node_name} does not list ({whose})", uuid
         )
 
 
-def allocation_annotations(seen: DoctorInput) -> frozenset[str]:
+def allocation_annotations(doctor_input: DoctorInput) -> frozenset[str]:
     """Return the annotation keys of allocations."""
-    return frozenset(key for dialect in seen.expected.options.dialects for key in dialect.allocation.keys)
+    return frozenset(key for dialect in doctor_input.expected.options.dialects for key in dialect.allocation.keys)
 
 
-def unbound(seen: DoctorInput) -> Iterator[Finding]:
+def unbound(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find allocations on unbound pods."""
-    keys = allocation_annotations(seen)
-    for pod in seen.pods:
-        if pod.node_name or pod.terminal or pod.scheduler_name in seen.expected.options.coexist_with:
+    keys = allocation_annotations(doctor_input)
+    for pod in doctor_input.pods:
+        if pod.node_name or pod.terminal or pod.scheduler_name in doctor_input.expected.options.coexist_with:
             continue
         if written := sorted(keys & pod.annotations.keys()):
             yield UNBOUND.of(ObjectRef.of_pod(pod), f"it is not bound, and has {', '.join(written)}")
 
 
-def over_capacity(seen: DoctorInput) -> Iterator[Finding]:
+def over_capacity(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find overcommitted cards.
 
     A pod whose cards are not known is charged on every card that it may use; such a charge alone is no overcommitment.
     """
-    state = seen.cluster_engine.engine.state
+    state = doctor_input.cluster_engine.engine.state
     for node, uuids in state.over_capacity().items():
-        reservations, listed = list(state.reservations(node)), seen.cluster_engine.devices(node)
+        reservations, listed = list(state.reservations(node)), doctor_input.cluster_engine.devices(node)
         for uuid in uuids:
             for dialect, devices in listed.items():
                 for device in (each for each in devices if each.uuid == uuid):
                     charges = _charges(reservations, dialect, uuid)
-                    message = _beyond(seen, dialect, device, charges)
+                    message = _beyond(doctor_input, dialect, device, charges)
                     certain = not any(_may_be_on(each, dialect, devices, uuid) for each in reservations)
-                    if not message and (certain or _overlap(seen, dialect, device, charges)):
+                    if not message and (certain or _overlap(doctor_input, dialect, device, charges)):
                         message = f"slices that overlap, by {', '.join(pod for pod, _ in charges)}"
                     if message:
                         message = f"card {uuid} is used beyond its capacity: {message}"
@@ -164,10 +164,10 @@ def _may_be_on(reservation: Reservation, dialect: str, devices: tuple[Device, ..
     ).charges.get(uuid)
 
 
-def _beyond(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
+def _beyond(doctor_input: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> str:
     """Name each overcommitted amount of a device, how much of it is used, and the pods that use it."""
     parts = []
-    for column, about in enumerate(_dimensions(seen, dialect, device)):
+    for column, about in enumerate(_dimensions(doctor_input, dialect, device)):
         each = [(pod, amounts[column]) for pod, amounts in charges if column < len(amounts) and amounts[column]]
         used, total = sum(amount for _, amount in each), device.total[column]
         if used > total and not about.internal:
@@ -179,17 +179,17 @@ def _beyond(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[t
     return "; ".join(parts)
 
 
-def _overlap(seen: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> bool:
+def _overlap(doctor_input: DoctorInput, dialect: str, device: Device, charges: Sequence[tuple[str, Amounts]]) -> bool:
     """Tell whether the pieces that pods are known to have of a device overlap."""
     return bool(device.pieces) and any(
         sum(amounts[column] for _, amounts in charges if column < len(amounts)) > device.total[column]
-        for column, about in enumerate(_dimensions(seen, dialect, device))
+        for column, about in enumerate(_dimensions(doctor_input, dialect, device))
         if about.internal
     )
 
 
-def _dimensions(seen: DoctorInput, dialect: str, device: Device) -> Sequence[Dimension]:
-    return seen.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
+def _dimensions(doctor_input: DoctorInput, dialect: str, device: Device) -> Sequence[Dimension]:
+    return doctor_input.cluster_engine.engine.dialects[dialect].inventory.dimensions[: len(device.total)]
 
 
 def _used(about: Dimension, device: Device, column: int, amount: int) -> int:

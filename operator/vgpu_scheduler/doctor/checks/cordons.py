@@ -22,14 +22,14 @@ _ALIKE: Final = 0.9
 """How similar the names of two cards must be: UUIDs have much in common anyway."""
 
 
-def cordons(seen: DoctorInput) -> Iterator[Finding]:
+def cordons(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find names in cordon annotations that are no cards of the node; nodes that list no cards are left out."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
-    for dialect in seen.cluster_engine.engine.dialects:
+    for dialect in doctor_input.cluster_engine.engine.dialects:
         for key in dialect.inventory.cordons.values():
             owners[key].add(dialect.name)
-    for node in seen.nodes:
-        devices = seen.cluster_engine.devices(node.name)
+    for node in doctor_input.nodes:
+        devices = doctor_input.cluster_engine.devices(node.name)
         for key in sorted(owners.keys() & node.annotations.keys()):
             listed = [devices.get(name, ()) for name in sorted(owners[key])]
             if not any(listed):
@@ -38,7 +38,7 @@ def cordons(seen: DoctorInput) -> Iterator[Finding]:
             named = dict.fromkeys(name for word in node.annotations[key].split(",") if (name := word.strip()))
             if unknown := [name for name in named if name not in there]:
                 message = f"its annotation {key} names {by_name('card', unknown)}, which the node does not list"
-                homes = {home: name for name in unknown if (home := seen.cluster_engine.homes.get(name))}
+                homes = {home: name for name in unknown if (home := doctor_input.cluster_engine.homes.get(name))}
                 elsewhere = "".join(f"; {name} is a card of node {home}" for home, name in homes.items())
                 meant = did_you_mean(unknown[0], there, _ALIKE) if len(unknown) == 1 and not homes else ""
                 yield NO_CARD.of(ObjectRef("Node", node.name), f"{message}{elsewhere}{meant}")

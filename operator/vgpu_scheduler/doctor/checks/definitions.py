@@ -38,9 +38,9 @@ OUTDATED = Diagnosis(
 )
 
 
-def definitions(seen: DoctorInput) -> Iterator[Finding]:
+def definitions(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find definitions that are missing, or older than this version."""
-    found = {definition.metadata.name: definition for definition in seen.definitions}
+    found = {definition.metadata.name: definition for definition in doctor_input.definitions}
     wanted = {str(crd["metadata"]["name"]): crd for crd in crds()}
     for name in DEFINITIONS:
         ref = ObjectRef(_KIND, name)

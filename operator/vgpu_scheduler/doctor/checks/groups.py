@@ -31,17 +31,17 @@ NOT_ENDED = Diagnosis(
 )
 
 
-def stale(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def stale(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find groups that run with too few pods; each has one finding, about its first pod."""
-    engine = seen.cluster_engine.engine
+    engine = doctor_input.cluster_engine.engine
     groups, progress = engine.groups, engine.group_progress
-    keys = (groups.key_of(pod.uid) for pod in seen.pods if groups.membership(pod) is not None)
-    now = seen.server.now.timestamp()
+    keys = (groups.key_of(pod.uid) for pod in doctor_input.pods if groups.membership(pod) is not None)
+    now = doctor_input.server.now.timestamp()
     for key in dict.fromkeys(key for key in keys if key is not None and progress.runs_short(key)):
         undecided = engine.policies.catalogue.candidates(key.namespace).undecided
         if undecided is not None:
             judged = f"whether {title(undecided)} says when group {key} is stale"
-            yield Unknown(f"{_missing_labels(seen, key.namespace)} ({judged})")
+            yield Unknown(f"{_missing_labels(doctor_input, key.namespace)} ({judged})")
             continue
         status = groups.status(key)
         found = progress.stale_after(key, _shortest_age(progress.running(key), status, now))
@@ -59,19 +59,19 @@ def _shortest_age(running: Sequence[Pod], status: GroupStatus, now: float) -> fl
     return min(age, max(came)) if came else age  # the group was complete until its oldest waiting pod was created
 
 
-def _missing_labels(seen: DoctorInput, namespace: str) -> str:
+def _missing_labels(doctor_input: DoctorInput, namespace: str) -> str:
     """Return what is missing to know the labels of a namespace."""
-    if "Namespace" in seen.absent:
+    if "Namespace" in doctor_input.absent:
         return "objects of kind Namespace"
-    return seen.missing.get("Namespace", f"namespace {namespace}")
+    return doctor_input.missing.get("Namespace", f"namespace {namespace}")
 
 
-def not_ended(seen: DoctorInput) -> Iterator[Finding]:
+def not_ended(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find policies that evict stale groups although the setting preemption is off."""
-    if seen.expected.options.preemption:
+    if doctor_input.expected.options.preemption:
         return
     for kind in (CLUSTER_KIND, NAMESPACED_KIND):
-        for policy in seen.policies(kind):
+        for policy in doctor_input.policies(kind):
             section = policy.spec.get("groups")
             if isinstance(section, dict) and section.get("whenStale") == "Evict":
                 ref = ObjectRef(

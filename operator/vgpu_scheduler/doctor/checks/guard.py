@@ -69,12 +69,12 @@ WOULD_REFUSE = Diagnosis(
 )
 
 
-def policies(seen: DoctorInput) -> Iterator[Finding]:
+def policies(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find shipped admission policies that are missing or not fully in force.
 
     That the guard is missing or has no binding is what :func:`unguarded` finds.
     """
-    installed = {policy.metadata.name: policy for policy in seen.admission_policies}
+    installed = {policy.metadata.name: policy for policy in doctor_input.admission_policies}
     for wanted in shipped().policies:
         ref = ObjectRef("ValidatingAdmissionPolicy", wanted.name)
         policy = installed.get(wanted.name)
@@ -84,45 +84,47 @@ def policies(seen: DoctorInput) -> Iterator[Finding]:
             continue
         if policy.spec.failure_policy != wanted.failure_policy:
             yield FAILS_OPEN.of(ref, f"its failurePolicy is {policy.spec.failure_policy}, not {wanted.failure_policy}")
-        bindings = [b for b in seen.admission_bindings if b.spec.policy_name == wanted.name]
+        bindings = [b for b in doctor_input.admission_bindings if b.spec.policy_name == wanted.name]
         if not bindings and wanted.name != GUARD:
             yield UNBOUND.of(ref, "no binding names it")
-        elif not _denies(seen, wanted.name):
+        elif not _denies(doctor_input, wanted.name):
             for binding in bindings:
                 actions = ", ".join(binding.spec.validation_actions) or "nothing"
                 message = f"for requests that policy {wanted.name} refuses, its validationActions are {actions}"
                 yield AUDIT_ONLY.of(ObjectRef("ValidatingAdmissionPolicyBinding", binding.metadata.name), message)
 
 
-def unguarded(seen: DoctorInput) -> Iterator[Finding]:
+def unguarded(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find out whether tenants can write annotations that device plugins obey."""
-    if not in_force(seen):
+    if not in_force(doctor_input):
         ref = ObjectRef("ValidatingAdmissionPolicy", GUARD)
-        if not any(policy.metadata.name == GUARD for policy in seen.admission_policies):
+        if not any(policy.metadata.name == GUARD for policy in doctor_input.admission_policies):
             why = "this policy does not exist"
-        elif not any(binding.spec.policy_name == GUARD for binding in seen.admission_bindings):
+        elif not any(binding.spec.policy_name == GUARD for binding in doctor_input.admission_bindings):
             why = "no binding names this policy"
         else:
             why = "this policy denies nothing"
         yield UNGUARDED.of(ref, f"tenants can write annotations that allocate cards, because {why}")
 
 
-def writers(seen: DoctorInput) -> Iterator[Finding]:
+def writers(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find service accounts of device plugins that the guard refuses, or would refuse once it denies."""
-    diagnosis = REFUSED if in_force(seen) else WOULD_REFUSE
-    for account, workload in plugin_accounts(seen).items():
-        if not _may_write(seen, account):
+    diagnosis = REFUSED if in_force(doctor_input) else WOULD_REFUSE
+    for account, workload in plugin_accounts(doctor_input).items():
+        if not _may_write(doctor_input, account):
             names = ", ".join(workload)
             message = f"{names} runs under it, and it may not write allocations"
             yield diagnosis.of(ObjectRef("ServiceAccount", account.name, account.namespace), message)
 
 
-def in_force(seen: DoctorInput) -> bool:
+def in_force(doctor_input: DoctorInput) -> bool:
     """Tell whether the guard is installed and denies."""
-    return any(policy.metadata.name == GUARD for policy in seen.admission_policies) and _denies(seen, GUARD)
+    return any(policy.metadata.name == GUARD for policy in doctor_input.admission_policies) and _denies(
+        doctor_input, GUARD
+    )
 
 
-def plugin_accounts(seen: DoctorInput) -> dict[Account, list[str]]:
+def plugin_accounts(doctor_input: DoctorInput) -> dict[Account, list[str]]:
     """Return the service accounts that write allocations on pods, with the workloads that use them."""
     found: dict[Account, list[str]] = {}
 
@@ -130,13 +132,13 @@ def plugin_accounts(seen: DoctorInput) -> dict[Account, list[str]]:
         account = Account(workload.metadata.namespace, workload.account)
         found.setdefault(account, []).append(f"{kind} {workload.key}")
 
-    for daemon_set in seen.daemon_sets:
+    for daemon_set in doctor_input.daemon_sets:
         if is_device_plugin(daemon_set):
             add("DaemonSet", daemon_set)
-    for deployment in seen.deployments:
+    for deployment in doctor_input.deployments:
         if is_hami_scheduler(deployment) and deployment.spec.replicas:
             add("Deployment", deployment)
-    for _, deployment in others(seen):
+    for _, deployment in others(doctor_input):
         add("Deployment", deployment)
     return found
 
@@ -147,19 +149,19 @@ def writing(account: Account) -> AccessQuestion:
     return AccessQuestion(account, rule.verbs[0], rule.api_groups[0], rule.resources[0])
 
 
-def _may_write(seen: DoctorInput, account: Account) -> bool:
+def _may_write(doctor_input: DoctorInput, account: Account) -> bool:
     """Tell whether the guard admits an account, or, if it is not installed, whether the shipped one would."""
-    if seen.rights is not None and seen.rights.allows(writing(account)):
+    if doctor_input.rights is not None and doctor_input.rights.allows(writing(account)):
         return True
-    if any(policy.metadata.name == GUARD for policy in seen.admission_policies):
+    if any(policy.metadata.name == GUARD for policy in doctor_input.admission_policies):
         return False
     return any(Account(writer.namespace, writer.name) == account for writer in shipped().writers)
 
 
-def _denies(seen: DoctorInput, policy: str) -> bool:
+def _denies(doctor_input: DoctorInput, policy: str) -> bool:
     return any(
         "Deny" in binding.spec.validation_actions and not _is_narrow(binding.spec.match_resources)
-        for binding in seen.admission_bindings
+        for binding in doctor_input.admission_bindings
         if binding.spec.policy_name == policy
     )
 

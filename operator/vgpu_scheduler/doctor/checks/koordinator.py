@@ -48,18 +48,22 @@ _GPU, _RDMA = "gpu", "rdma"
 """The device kinds in Koordinator's Device objects."""
 
 
-def gates(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def gates(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find nodes whose koordlet does not list devices or does not inject them into containers."""
-    if not any(dialect.name == _DIALECT for dialect in seen.expected.options.dialects):
+    if not any(dialect.name == _DIALECT for dialect in doctor_input.expected.options.dialects):
         return
-    gpus, rdma = _nodes_that_list(seen, _GPU), _nodes_that_list(seen, _RDMA)
+    gpus, rdma = _nodes_that_list(doctor_input, _GPU), _nodes_that_list(doctor_input, _RDMA)
     left = gpus | rdma
-    for daemon_set in seen.daemon_sets:
+    for daemon_set in doctor_input.daemon_sets:
         if not is_koordinator(daemon_set, "koordlet"):
             continue
-        nodes = {pod.node_name for pod in seen.pods_of.get(daemon_set.metadata.uid, ()) if not pod.terminal}
+        nodes = {pod.node_name for pod in doctor_input.pods_of.get(daemon_set.metadata.uid, ()) if not pod.terminal}
         left = left - nodes
-        listing = nodes & gpus if gpus or rdma else nodes & {node.name for node in seen.nodes if seen.manages(node)}
+        listing = (
+            nodes & gpus
+            if gpus or rdma
+            else nodes & {node.name for node in doctor_input.nodes if doctor_input.manages(node)}
+        )
         try:
             yield from _without(daemon_set, "Accelerators", LISTS_NONE, listing)
             yield from _without(daemon_set, "GPUEnvInject", INJECTS_NONE, nodes & gpus)
@@ -70,12 +74,14 @@ def gates(seen: DoctorInput) -> Iterator[Finding | Unknown]:
         yield Unknown(f"the flags of koordlet on {listed_nodes(left)}, where no DaemonSet runs it")
 
 
-def bindings(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def bindings(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find a webhook of koord-manager that refuses this scheduler's Bindings."""
-    for deployment in seen.deployments:
+    for deployment in doctor_input.deployments:
         if is_koordinator(deployment, "koord-manager") and deployment.spec.replicas:
             try:
-                refused = _refuses(deployment, f"system:serviceaccount:{seen.account.namespace}:{seen.account.name}")
+                refused = _refuses(
+                    deployment, f"system:serviceaccount:{doctor_input.account.namespace}:{doctor_input.account.name}"
+                )
             except UnknownFlagError as unknown:
                 yield Unknown(f"{unknown} (Deployment {deployment.key})")
                 continue
@@ -83,11 +89,11 @@ def bindings(seen: DoctorInput) -> Iterator[Finding | Unknown]:
                 yield BINDING_REFUSED.of(deployment.ref("Deployment"), refused)
 
 
-def _nodes_that_list(seen: DoctorInput, kind: str) -> frozenset[str]:
+def _nodes_that_list(doctor_input: DoctorInput, kind: str) -> frozenset[str]:
     return frozenset(
         name
-        for name in seen.nodes_with_devices
-        if any(device.vendor == kind for device in seen.cluster_engine.devices(name).get(_DIALECT, ()))
+        for name in doctor_input.nodes_with_devices
+        if any(device.vendor == kind for device in doctor_input.cluster_engine.devices(name).get(_DIALECT, ()))
     )
 
 

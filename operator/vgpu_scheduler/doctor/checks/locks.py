@@ -36,11 +36,11 @@ STALE = Diagnosis(
 )
 
 
-def locks(seen: DoctorInput) -> Iterator[Finding]:
+def locks(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find locks that keep pods off nodes for no good reason."""
-    engine = seen.cluster_engine.engine
+    engine = doctor_input.cluster_engine.engine
     judge, side = engine.closed_nodes.judge, engine.dialects.node_side
-    for node in seen.nodes:
+    for node in doctor_input.nodes:
         for kind in side.locks:
             lock = find_lock(node, kind, side)
             if lock is None:
@@ -51,15 +51,15 @@ def locks(seen: DoctorInput) -> Iterator[Finding]:
                     ref, f"lock {kind.annotation} is {lock.value!r}, which names no time or no pod", kind.annotation
                 )
                 continue
-            age = seen.age(lock.parsed.taken_at)
-            if age <= seen.expected.options.node_side_timeout:
+            age = doctor_input.age(lock.parsed.taken_at)
+            if age <= doctor_input.expected.options.node_side_timeout:
                 continue
-            owner = owner_of(engine, seen.pods_by_key, lock)
-            status = judge.status(lock, owner, seen.server.now)
+            owner = owner_of(engine, doctor_input.pods_by_key, lock)
+            status = judge.status(lock, owner, doctor_input.server.now)
             said = f"lock {kind.annotation} was taken {measured_duration(age)} ago{_by(lock, owner)}"
             if status is LockStatus.ORPHANED:
                 yield STALE.of(ref, f"{said}, and no pod needs it any more", kind.annotation)
-            elif judge.is_silent(lock, owner, seen.server.now):
+            elif judge.is_silent(lock, owner, doctor_input.server.now):
                 yield UNANSWERED.of(
                     ref, f"{said}, which is bound here and has not been served by the device plugin", kind.annotation
                 )

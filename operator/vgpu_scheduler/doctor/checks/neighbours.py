@@ -42,23 +42,23 @@ RESOURCE_SLICES = Diagnosis(
 _GPU_DRIVERS = ("gpu.", "hami")
 
 
-def components(seen: DoctorInput) -> Iterator[Finding]:
+def components(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find NVIDIA's components on nodes whose cards are shared."""
     kinds: tuple[tuple[Diagnosis, Callable[[Workload], bool], str], ...] = (
         (STOCK_PLUGIN, is_stock_plugin, "it runs NVIDIA's device plugin on"),
         (MIG_MANAGER, is_mig_manager, "it runs the MIG manager on"),
     )
-    for workload in seen.daemon_sets:
+    for workload in doctor_input.daemon_sets:
         for diagnosis, is_kind, message in kinds:
-            nodes = seen.nodes_with(workload) if is_kind(workload) else ()
+            nodes = doctor_input.nodes_with(workload) if is_kind(workload) else ()
             if nodes:
                 yield diagnosis.of(workload.ref("DaemonSet"), f"{message} {listed_nodes(nodes)}")
 
 
-def sharing(seen: DoctorInput) -> Iterator[Finding]:
+def sharing(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nodes whose cards are shared by NVIDIA's device plugin."""
-    for node in seen.nodes:
-        if node.name in seen.nodes_with_devices:
+    for node in doctor_input.nodes:
+        if node.name in doctor_input.nodes_with_devices:
             strategy = node.labels.get("nvidia.com/gpu.sharing-strategy", "none")
             if strategy != "none":
                 replicas = node.labels.get("nvidia.com/gpu.replicas", "several")
@@ -66,11 +66,11 @@ def sharing(seen: DoctorInput) -> Iterator[Finding]:
                 yield TIME_SLICING.of(ObjectRef("Node", node.name), message)
 
 
-def slices(seen: DoctorInput) -> Iterator[Finding]:
+def slices(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nodes whose devices are also offered by a driver of dynamic resource allocation."""
     drivers: dict[str, set[str]] = {}
-    for found in seen.resource_slices:
-        if found.spec.driver.startswith(_GPU_DRIVERS) and found.spec.node_name in seen.nodes_with_devices:
+    for found in doctor_input.resource_slices:
+        if found.spec.driver.startswith(_GPU_DRIVERS) and found.spec.node_name in doctor_input.nodes_with_devices:
             drivers.setdefault(found.spec.node_name, set()).add(found.spec.driver)
     for node, names in sorted(drivers.items()):
         yield RESOURCE_SLICES.of(ObjectRef("Node", node), f"its devices are offered by {', '.join(sorted(names))}, too")

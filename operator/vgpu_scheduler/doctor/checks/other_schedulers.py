@@ -73,9 +73,9 @@ OTHERS = (
 )
 
 
-def hami(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def hami(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find running schedulers of HAMi that decide about the same cards as an installed scheduler of ours."""
-    for deployment in seen.deployments if seen.installed else ():
+    for deployment in doctor_input.deployments if doctor_input.installed else ():
         if not is_hami_scheduler(deployment) or not deployment.spec.replicas:
             continue
         try:
@@ -83,32 +83,36 @@ def hami(seen: DoctorInput) -> Iterator[Finding | Unknown]:
         except UnknownFlagError as unknown:
             yield Unknown(str(unknown))
             continue
-        if name not in seen.expected.options.coexist_with:
-            ours = name in seen.expected.options.scheduler_names
+        if name not in doctor_input.expected.options.coexist_with:
+            ours = name in doctor_input.expected.options.scheduler_names
             why = "which is one of our own scheduler_names" if ours else "which coexist_with does not name"
             yield HAMI.of(deployment.ref("Deployment"), f"it serves pods that name {name}, {why}")
-        for pod in seen.pods:
-            shared = pod.node_name in seen.nodes_with_devices and not pod.terminal
-            if shared and pod.scheduler_name == name and seen.asks_for_devices(pod):
+        for pod in doctor_input.pods:
+            shared = pod.node_name in doctor_input.nodes_with_devices and not pod.terminal
+            if shared and pod.scheduler_name == name and doctor_input.asks_for_devices(pod):
                 message = f"{name} placed it on node {pod.node_name}, which is managed here"
                 yield SAME_NODES.of(ObjectRef.of_pod(pod), message)
 
 
-def kept_off(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def kept_off(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find schedulers of Volcano and Koordinator that may place pods with cards on nodes that we manage."""
-    for other, deployment in others(seen) if seen.installed else ():
+    for other, deployment in others(doctor_input) if doctor_input.installed else ():
         try:
             names = {*flag_values(deployment, "scheduler-name")} or {other.pods}
             labels = listed(flag_values(deployment, "node-selector"))
         except UnknownFlagError as unknown:
             yield Unknown(str(unknown))
             continue
-        theirs = [p for p in seen.pods if p.scheduler_name in names and not p.terminal and seen.asks_for_devices(p)]
+        theirs = [
+            p
+            for p in doctor_input.pods
+            if p.scheduler_name in names and not p.terminal and doctor_input.asks_for_devices(p)
+        ]
         nodes = [
             node.name
-            for node in seen.nodes
-            if node.name in seen.nodes_with_devices
-            and seen.cluster_engine.devices(node.name).get(other.dialect)
+            for node in doctor_input.nodes
+            if node.name in doctor_input.nodes_with_devices
+            and doctor_input.cluster_engine.devices(node.name).get(other.dialect)
             and _selects(labels, node)
             and any(_may_go(pod, node) for pod in theirs)
         ]
@@ -120,10 +124,10 @@ def kept_off(seen: DoctorInput) -> Iterator[Finding | Unknown]:
             yield NOT_KEPT_OFF.of(deployment.ref("Deployment"), message)
 
 
-def others(seen: DoctorInput) -> Iterator[tuple[Other, Workload]]:
+def others(doctor_input: DoctorInput) -> Iterator[tuple[Other, Workload]]:
     """Yield running schedulers of Volcano and Koordinator whose dialect is served here, too."""
-    served = {dialect.name for dialect in seen.expected.options.dialects}
-    for deployment in seen.deployments:
+    served = {dialect.name for dialect in doctor_input.expected.options.dialects}
+    for deployment in doctor_input.deployments:
         for other in OTHERS:
             if other.dialect in served and deployment.spec.replicas and other.is_one(deployment):
                 yield other, deployment

@@ -38,12 +38,12 @@ UNJUDGED = Diagnosis(
 )
 
 
-def policies(kind: str, seen: DoctorInput) -> Iterator[Finding]:
+def policies(kind: str, doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find policies of a kind that are not in force as intended.
 
     Policies whose current generation no scheduler has judged yet are decoded here to find errors.
     """
-    for policy in seen.policies(kind):
+    for policy in doctor_input.policies(kind):
         ref = ObjectRef(kind, policy.metadata.name, policy.metadata.namespace)
         ready, conflicted = (
             policy.status.condition(PolicyConditionType.READY),

@@ -47,16 +47,16 @@ NOMINATED_WHILE_OFF = Diagnosis(
 )
 
 
-def nominations(seen: DoctorInput) -> Iterator[Finding]:
+def nominations(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nominated pods that wait in vain, and victims that do not end."""
-    nodes = {node.name for node in seen.nodes}
+    nodes = {node.name for node in doctor_input.nodes}
     nominated: dict[str, list[Pod]] = {}
-    for pod in seen.pods:
-        if not _is_nominated(seen, pod):
+    for pod in doctor_input.pods:
+        if not _is_nominated(doctor_input, pod):
             continue
         if pod.nominated_node_name in nodes:
             nominated.setdefault(pod.nominated_node_name, []).append(pod)
-            if not seen.expected.options.preemption:
+            if not doctor_input.expected.options.preemption:
                 yield NOMINATED_WHILE_OFF.of(
                     ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}"
                 )
@@ -64,9 +64,9 @@ def nominations(seen: DoctorInput) -> Iterator[Finding]:
             yield NOWHERE.of(
                 ObjectRef.of_pod(pod), f"it is nominated to node {pod.nominated_node_name}, which does not exist"
             )
-    recorded = _recorded(seen)
-    for pod in seen.pods:
-        late = 0.0 if pod.ends_by is None else seen.server.now.timestamp() - pod.ends_by
+    recorded = _recorded(doctor_input)
+    for pod in doctor_input.pods:
+        late = 0.0 if pod.ends_by is None else doctor_input.server.now.timestamp() - pod.ends_by
         if not pod.deleting or pod.terminal or late < OVERDUE_AFTER:
             continue
         waiting = [each for each in nominated.get(pod.node_name, ()) if each.priority > pod.priority]
@@ -78,35 +78,35 @@ def nominations(seen: DoctorInput) -> Iterator[Finding]:
                 f"it should have ended {late:.0f} s ago, and pod {first.key}{others} is nominated to its node "
                 f"{pod.node_name}",
             )
-        elif pod.uid in recorded or _was_preempted(seen, pod):
+        elif pod.uid in recorded or _was_preempted(doctor_input, pod):
             text = f"it was evicted and should have ended {late:.0f} s ago; it is still on node {pod.node_name}"
             yield OVERDUE.of(ObjectRef.of_pod(pod), text)
 
 
-def _recorded(seen: DoctorInput) -> set[str]:
+def _recorded(doctor_input: DoctorInput) -> set[str]:
     """Return the UIDs of the pods that policies recorded as evicted within the last hour."""
-    policies = [policy for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in seen.policies(kind)]
+    policies = [policy for kind in (CLUSTER_KIND, NAMESPACED_KIND) for policy in doctor_input.policies(kind)]
     return {one.uid for policy in policies for one in read_evictions({"evictions": policy.status.evictions})[0]}
 
 
-def _was_preempted(seen: DoctorInput, pod: Pod) -> bool:
+def _was_preempted(doctor_input: DoctorInput, pod: Pod) -> bool:
     """Tell whether a pod's conditions say that it was preempted; evictions by drains look the same."""
     if pod.disruption == "PreemptionByScheduler":
         return True
-    is_evicted = ends_by_preemption(pod) and seen.expected.options.preemption
-    return is_evicted and seen.asks_for_devices(pod)
+    is_evicted = ends_by_preemption(pod) and doctor_input.expected.options.preemption
+    return is_evicted and doctor_input.asks_for_devices(pod)
 
 
-def _is_nominated(seen: DoctorInput, pod: Pod) -> bool:
-    ours = pod.scheduler_name in seen.expected.options.scheduler_names
+def _is_nominated(doctor_input: DoctorInput, pod: Pod) -> bool:
+    ours = pod.scheduler_name in doctor_input.expected.options.scheduler_names
     return ours and bool(pod.nominated_node_name) and needs_scheduling(pod)
 
 
-def off(seen: DoctorInput) -> Iterator[Finding]:
+def off(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find policies that allow preemption although the setting turns it off."""
-    if seen.expected.options.preemption:
+    if doctor_input.expected.options.preemption:
         return
-    for policy in seen.policies(CLUSTER_KIND):
+    for policy in doctor_input.policies(CLUSTER_KIND):
         section = policy.spec.get("preemption")
         if isinstance(section, dict) and section.get("mayPreempt") is True:
             yield OFF.of(ObjectRef(CLUSTER_KIND, policy.metadata.name), "it says preemption.mayPreempt")

@@ -26,10 +26,10 @@ SUSPICIOUS = Diagnosis(
 )
 
 
-def quotas(seen: DoctorInput) -> Iterator[Finding]:
+def quotas(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find limits that cannot be read, or that mean something else than they seem to."""
     known = {EventReason.QUOTA_UNREADABLE: UNREADABLE, EventReason.QUOTA_SUSPICIOUS: SUSPICIOUS}
-    for problem in seen.cluster_engine.problems:
+    for problem in doctor_input.cluster_engine.problems:
         if problem.reason in known:
             yield known[problem.reason].of(ObjectRef(problem.kind, problem.name, problem.namespace), problem.message)
 

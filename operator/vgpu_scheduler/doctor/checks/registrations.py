@@ -59,21 +59,21 @@ NO_GEOMETRY = Diagnosis(
 _HANDSHAKE = "handshake"
 
 
-def registrations(seen: DoctorInput) -> Iterator[Finding]:
+def registrations(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find registrations that cannot be read or that contradict each other."""
     known = {EventReason.REGISTRATION_UNREADABLE: UNREADABLE, EventReason.DEVICE_REGISTERED_TWICE: TWICE}
-    for problem in dict.fromkeys(seen.cluster_engine.problems):
+    for problem in dict.fromkeys(doctor_input.cluster_engine.problems):
         if problem.kind == "Node" and problem.reason in known:
             yield known[problem.reason].of(ObjectRef("Node", problem.name), problem.message)
 
 
-def homes(seen: DoctorInput) -> Iterator[Finding]:
+def homes(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nodes that list cards of an earlier node; devices of other kinds have no unique names."""
     first: dict[str, str] = {}
-    for node in seen.nodes:
+    for node in doctor_input.nodes:
         twice: dict[str, list[str]] = {}
-        for name, devices in seen.cluster_engine.devices(node.name).items():
-            inventory = seen.cluster_engine.engine.dialects[name].inventory
+        for name, devices in doctor_input.cluster_engine.devices(node.name).items():
+            inventory = doctor_input.cluster_engine.engine.dialects[name].inventory
             for card in (inventory.hardware(device) for device in devices if device.vendor in inventory.cards):
                 if (home := first.setdefault(card, node.name)) != node.name:
                     twice.setdefault(home, []).append(card)
@@ -82,13 +82,15 @@ def homes(seen: DoctorInput) -> Iterator[Finding]:
             yield ELSEWHERE.of(ObjectRef("Node", node.name), message)
 
 
-def plugins(seen: DoctorInput) -> Iterator[Finding]:
+def plugins(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find cards that kubelets do not offer, that are unhealthy, or whose MIG geometry is unknown."""
-    for node in seen.nodes:
-        if not seen.manages(node):
+    for node in doctor_input.nodes:
+        if not doctor_input.manages(node):
             continue
         ref = ObjectRef("Node", node.name)
-        for on_node in vendors_on_node(seen.cluster_engine.engine.dialects, seen.cluster_engine.devices(node.name)):
+        for on_node in vendors_on_node(
+            doctor_input.cluster_engine.engine.dialects, doctor_input.cluster_engine.devices(node.name)
+        ):
             vendor, devices = on_node.vendor, on_node.devices
             sick = [device.uuid for device in devices if not device.healthy]
             if sick:

@@ -28,13 +28,17 @@ VOLUMES = Diagnosis(
 _OPTIONAL = "volume-binding.yaml"
 
 
-def rights(seen: DoctorInput) -> Iterator[Finding]:
+def rights(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find rights that the scheduler's account lacks."""
-    assert seen.rights is not None
-    account = seen.account
+    assert doctor_input.rights is not None
+    account = doctor_input.account
     ref = ObjectRef("ServiceAccount", account.name, account.namespace)
-    for role in needed_roles(seen.expected):
-        lacking = [asked.right for asked in questions(role, account, seen.expected) if not seen.rights.allows(asked)]
+    for role in needed_roles(doctor_input.expected):
+        lacking = [
+            asked.right
+            for asked in questions(role, account, doctor_input.expected)
+            if not doctor_input.rights.allows(asked)
+        ]
         if lacking:
             diagnosis = VOLUMES if role.file == _OPTIONAL else MISSING
             yield diagnosis.of(ref, f"it may not {', '.join(lacking)} (manifests/{role.file})")

@@ -30,12 +30,12 @@ TWO_LEADERS = Diagnosis(
 )
 
 
-def running(seen: DoctorInput) -> Iterator[Finding]:
+def running(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find out whether a scheduler serves our pods."""
-    if seen.leading:
+    if doctor_input.leading:
         return
-    expected, lease = seen.expected, seen.lease
-    here = [d for d in seen.own_deployments if d.metadata.namespace == expected.namespace]
+    expected, lease = doctor_input.expected, doctor_input.lease
+    here = [d for d in doctor_input.own_deployments if d.metadata.namespace == expected.namespace]
     if not any(deployment.status.ready_replicas for deployment in here):
         name = here[0].metadata.name if here else APP
         state = "none of its replicas is ready" if here else "it does not exist"
@@ -44,15 +44,19 @@ def running(seen: DoctorInput) -> Iterator[Finding]:
         yield NO_LEADER.of(ObjectRef("Lease", expected.lease_name, expected.lease_namespace), "it does not exist")
     else:
         times = [time for time in (lease.renewed, lease.written) if time]
-        since = f"was renewed {seen.age(max(times)):.0f} s ago" if times else "was never renewed"
+        since = f"was renewed {doctor_input.age(max(times)):.0f} s ago" if times else "was never renewed"
         holder = lease.spec.holder_identity or "no replica"
         ref = ObjectRef("Lease", expected.lease_name, expected.lease_namespace)
         yield NO_LEADER.of(ref, f"it is held by {holder} and {since}")
 
 
-def leaders(seen: DoctorInput) -> Iterator[Finding]:
+def leaders(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find a second scheduler that leads with a Lease of its own."""
-    held = [lease for lease in seen.leases if lease.metadata.name == seen.expected.lease_name and seen.is_fresh(lease)]
+    held = [
+        lease
+        for lease in doctor_input.leases
+        if lease.metadata.name == doctor_input.expected.lease_name and doctor_input.is_fresh(lease)
+    ]
     if len(held) > 1:
         for lease in held:
             others = ", ".join(

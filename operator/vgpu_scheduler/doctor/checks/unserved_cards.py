@@ -32,23 +32,23 @@ NOT_REGISTERED = Diagnosis(
 )
 
 
-def unlisted(seen: DoctorInput) -> Iterator[Finding]:
+def unlisted(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nodes and pods of dialects that are not listed in the settings."""
-    engine = seen.cluster_engine.engine
+    engine = doctor_input.cluster_engine.engine
     for dialect, nodes in nodes_of_unlisted_dialects(engine).items():
         for name in nodes:
             message = f"it carries the registration of dialect {dialect}, which the settings do not list"
             yield NOT_LISTED.of(ObjectRef("Node", name), message, dialect)
-    for pod in seen.pods:
+    for pod in doctor_input.pods:
         if not pod.terminal and pod.scheduler_name in engine.scheduler_names:
             for dialect, names in engine.unlisted_dialects.of_requests(pod.spec.resource_names).items():
                 asked = f"it asks for {', '.join(names)} of dialect {dialect}, which the settings do not list"
                 yield NOT_LISTED.of(ObjectRef.of_pod(pod), asked, dialect)
 
 
-def unregistered(seen: DoctorInput) -> Iterator[Finding]:
+def unregistered(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find nodes that offer card resources but list no cards, if no node lists any or a pod waits for them."""
-    for name, offered in offered_in_vain(seen.cluster_engine.engine, seen.pods).items():
+    for name, offered in offered_in_vain(doctor_input.cluster_engine.engine, doctor_input.pods).items():
         message = f"its kubelet offers {', '.join(offered)}, but no device plugin has registered its cards"
         yield NOT_REGISTERED.of(ObjectRef("Node", name), message)
 

@@ -52,53 +52,55 @@ PLUGIN_VERSION = Diagnosis(
 )
 
 
-def server_version(seen: DoctorInput) -> Iterator[Finding]:
+def server_version(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find an API server that is too old."""
-    version = seen.server.version
+    version = doctor_input.server.version
     if version is not None and version < OLDEST:
         message = f"it is version {version[0]}.{version[1]}; the oldest supported one is {OLDEST[0]}.{OLDEST[1]}"
-        yield TOO_OLD.of(_server(seen), message)
+        yield TOO_OLD.of(_server(doctor_input), message)
 
 
-def images(seen: DoctorInput) -> Iterator[Finding]:
+def images(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find replicas of the scheduler with different images."""
     by_images: dict[tuple[str, ...], list[str]] = {}
-    namespace = seen.expected.namespace
-    for pod in seen.pods:
+    namespace = doctor_input.expected.namespace
+    for pod in doctor_input.pods:
         if pod.namespace == namespace and pod.labels.get(APP_LABEL) == APP and not pod.terminal:
             by_images.setdefault(pod.spec.images, []).append(pod.name)
     if len(by_images) > 1:
         parts = [f"{', '.join(sorted(names))}: {', '.join(which)}" for which, names in sorted(by_images.items())]
-        name = next((d.metadata.name for d in seen.own_deployments if d.metadata.namespace == namespace), APP)
+        name = next((d.metadata.name for d in doctor_input.own_deployments if d.metadata.namespace == namespace), APP)
         yield IMAGES_DIFFER.of(ObjectRef("Deployment", name, namespace), f"its pods differ ({'; '.join(parts)})")
 
 
-def local_clock(seen: DoctorInput) -> Iterator[Finding]:
+def local_clock(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find a difference between the local clock and the API server's."""
-    skew = (seen.server.local - seen.server.now).total_seconds()
+    skew = (doctor_input.server.local - doctor_input.server.now).total_seconds()
     if abs(skew) > MOST_SKEW:
         way = "ahead of" if skew > 0 else "behind"
-        yield CLOCK_SKEW.of(_server(seen), f"the clock of this machine is {abs(skew):.0f} s {way} the API server's")
+        yield CLOCK_SKEW.of(
+            _server(doctor_input), f"the clock of this machine is {abs(skew):.0f} s {way} the API server's"
+        )
 
 
-def lease_clock(seen: DoctorInput) -> Iterator[Finding]:
+def lease_clock(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find a difference between the leader's clock and the API server's."""
-    lease = seen.lease
+    lease = doctor_input.lease
     if lease is None or lease.renewed is None or not lease.spec.holder_identity:
         return
     written = lease.written
-    skew = (lease.renewed - (written or seen.server.now)).total_seconds()
-    if skew > MOST_SKEW or (written is not None and skew < -MOST_SKEW and seen.is_fresh(lease)):
+    skew = (lease.renewed - (written or doctor_input.server.now)).total_seconds()
+    if skew > MOST_SKEW or (written is not None and skew < -MOST_SKEW and doctor_input.is_fresh(lease)):
         way = "ahead of" if skew > 0 else "behind"
         ref = ObjectRef("Lease", lease.metadata.name, lease.metadata.namespace)
         yield LEASE_SKEW.of(ref, f"{lease.spec.holder_identity} wrote a time {abs(skew):.0f} s {way} the API server's")
 
 
-def plugins(seen: DoctorInput) -> Iterator[Finding | Unknown]:
+def plugins(doctor_input: DoctorInput) -> Iterator[Finding | Unknown]:
     """Find device plugins and other node software of versions that do not match the settings."""
-    sides = [dialect.node_side for dialect in seen.expected.options.dialects]
-    for daemon_set in seen.daemon_sets:
-        nodes = seen.nodes_with(daemon_set)
+    sides = [dialect.node_side for dialect in doctor_input.expected.options.dialects]
+    for daemon_set in doctor_input.daemon_sets:
+        nodes = doctor_input.nodes_with(daemon_set)
         for image in dict.fromkeys(container.image for container in daemon_set.containers) if nodes else ():
             for side in sides:
                 try:
@@ -110,8 +112,8 @@ def plugins(seen: DoctorInput) -> Iterator[Finding | Unknown]:
                     yield PLUGIN_VERSION.of(daemon_set.ref("DaemonSet"), f"{problem} ({listed_nodes(nodes)})")
 
 
-def _server(seen: DoctorInput) -> ObjectRef:
-    return ObjectRef("APIServer", seen.server.address)
+def _server(doctor_input: DoctorInput) -> ObjectRef:
+    return ObjectRef("APIServer", doctor_input.server.address)
 
 
 CHECKS = (

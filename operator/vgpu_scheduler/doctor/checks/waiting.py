@@ -31,31 +31,37 @@ _OVERDUE = 60.0
 """Seconds within which a running scheduler has reported on a pod."""
 
 
-def waiting(seen: DoctorInput) -> Iterator[Finding]:
+def waiting(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find pods that wait for a scheduler that does not serve them."""
-    ours, coexisting = seen.expected.options.scheduler_names, seen.expected.options.coexist_with
-    allocations = allocation_annotations(seen)
-    for pod in seen.pods:
+    ours, coexisting = doctor_input.expected.options.scheduler_names, doctor_input.expected.options.coexist_with
+    allocations = allocation_annotations(doctor_input)
+    for pod in doctor_input.pods:
         if not needs_scheduling(pod):
             continue
         ref = ObjectRef.of_pod(pod)
         if pod.scheduler_name in ours:
-            if not seen.leading and _for_a_while(seen, pod):
+            if not doctor_input.leading and _for_a_while(doctor_input, pod):
                 yield UNSERVED.of(ref, f"it names {pod.scheduler_name}, and no scheduler of that name runs")
-        elif not seen.asks_for_devices(pod):
+        elif not doctor_input.asks_for_devices(pod):
             continue
         elif pod.scheduler_name == DEFAULT_SCHEDULER and DEFAULT_SCHEDULER not in coexisting:
-            unknown = sorted(pod.spec.resource_names.keys() & seen.cluster_engine.engine.dialects.unknown_to_kubelet)
+            unknown = sorted(
+                pod.spec.resource_names.keys() & doctor_input.cluster_engine.engine.dialects.unknown_to_kubelet
+            )
             if unknown:
                 yield WRONG_SCHEDULER.of(ref, f"it names {DEFAULT_SCHEDULER} and asks for {', '.join(unknown)}")
-        elif pod.scheduled_condition is None and allocations.isdisjoint(pod.annotations) and _for_a_while(seen, pod):
+        elif (
+            pod.scheduled_condition is None
+            and allocations.isdisjoint(pod.annotations)
+            and _for_a_while(doctor_input, pod)
+        ):
             yield UNSERVED.of(
                 ref, f"it names {pod.scheduler_name}, which has not looked at it; ours are {', '.join(ours)}"
             )
 
 
-def _for_a_while(seen: DoctorInput, pod: Pod) -> bool:
-    return pod.created_at is None or seen.server.now.timestamp() - pod.created_at > _OVERDUE
+def _for_a_while(doctor_input: DoctorInput, pod: Pod) -> bool:
+    return pod.created_at is None or doctor_input.server.now.timestamp() - pod.created_at > _OVERDUE
 
 
 CHECKS = (Check("waiting-pods", ("Pod", "Lease"), (UNSERVED, WRONG_SCHEDULER), waiting),)
