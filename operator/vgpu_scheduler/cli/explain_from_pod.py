@@ -95,7 +95,7 @@ class _Reading(NamedTuple):
     """
 
     world: World
-    seen: NamespaceObjects
+    namespace_objects: NamespaceObjects
     were_read: bool
     rights: Sequence[str]
     events_of: Callable[[str], PodEvents | None]
@@ -244,13 +244,13 @@ def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *,
     try:
         world, view = open_namespace(cluster, namespace, (), _READ)
     except InvalidObjectsError:  # an object that cannot be understood is no reason to say nothing
-        world, seen = World(error.scheduler.options), NamespaceObjects()
+        world, namespace_objects = World(error.scheduler.options), NamespaceObjects()
     else:
-        seen = NamespaceObjects.among(view.objects, view.missing)
+        namespace_objects = NamespaceObjects.among(view.objects, view.missing)
         were_read = all(map(view.has_read, _COUNTED))
         missing = (each for kind, each in sorted(view.missing.items()) if kind in _TELLING)
         rights += [each.right for each in missing if each.is_forbidden]
-    return _Reading(world, seen, were_read, rights, events_of, error)
+    return _Reading(world, namespace_objects, were_read, rights, events_of, error)
 
 
 def _advised(reading: _Reading, found: Object, condition: Object, event: str, *, ours: bool) -> ConditionRemedies:
@@ -296,8 +296,8 @@ def _remedies(
     reports = (_quota_reports(world, meant, message, other_members) if counts and ours else ()) or None
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
-    last = list(policy_remedies(world, pod, message, reading.seen))
-    of_volume_claims = list(map(do, reading.seen.volume_claim_problems(found, [pod.uid], message)))
+    last = list(policy_remedies(world, pod, message, reading.namespace_objects))
+    of_volume_claims = list(map(do, reading.namespace_objects.volume_claim_problems(found, [pod.uid], message)))
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStatus(reports, other_members, earlier, limits)

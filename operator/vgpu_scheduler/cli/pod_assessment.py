@@ -118,7 +118,7 @@ class _Before:
 def known_of(
     world: World,
     pod: Pod,
-    seen: NamespaceObjects,
+    namespace_objects: NamespaceObjects,
     settings: Settings,
     *,
     waits: bool,
@@ -128,7 +128,7 @@ def known_of(
 
     Parameters
     ----------
-    seen
+    namespace_objects
         The objects of its namespace.
     waits
         Whether the pod exists, with its own scheduler name and maybe a condition.
@@ -147,7 +147,7 @@ def known_of(
     other_members = None if others else other_members_of(world, pod, before.there, before.kept)
     over = not others and bool(quotas_in_the_way(world, meant, before.counted, other_members))
     exceeded, then_exceeded = over and not refused, over and meant is not pod
-    reasons = [*known_problems(world, pod, seen), *(() if refused else group_remedies(world, pod))]
+    reasons = [*known_problems(world, pod, namespace_objects), *(() if refused else group_remedies(world, pod))]
     quota_status, unknown = _quota_status(world, pod, before), left_to_cards(world, pod)
     with_it = str(other_members or "") if (exceeded or then_exceeded) and quota_status else ""
     quota_status += f"; {with_it}" if with_it else ""
@@ -190,17 +190,17 @@ def known_of_all(
     count
         Copies of each pod of the files; 0 for the pods themselves.
     """
-    seen, settings = _namespace_objects(world, view, written), view.scheduler.settings
+    namespace_objects, settings = _namespace_objects(world, view, written), view.scheduler.settings
     _replace_by_new(world, waiting, new)
     for pod in new:  # their group annotations count, except for copies, whose number is not known yet
         world.engine.observe_pod(created(world, pod, pod.uid), 0.0)
         if count and not world.engine.groups.problem(pod):
             world.engine.groups.forget(pod.uid)
     if count:
-        return [_known_of_copies(world, pod, seen, settings, count) for pod in new]
+        return [_known_of_copies(world, pod, namespace_objects, settings, count) for pod in new]
     turns = [_Turn(pod, waits=True) for pod in _in_turn(world, waiting)]
     turns += [_Turn(pod, waits=False) for pod in _in_turn(world, new)]
-    return _known_in_turn(world, turns, seen, settings)
+    return _known_in_turn(world, turns, namespace_objects, settings)
 
 
 def _namespace_objects(world: World, view: ClusterView, written: Sequence[Object]) -> NamespaceObjects:
@@ -218,9 +218,11 @@ def _replace_by_new(world: World, waiting: Sequence[Pod], new: Sequence[Pod]) ->
         world.engine.groups.forget(pod.uid)
 
 
-def _known_of_copies(world: World, pod: Pod, seen: NamespaceObjects, settings: Settings, count: int) -> PodAssessment:
+def _known_of_copies(
+    world: World, pod: Pod, namespace_objects: NamespaceObjects, settings: Settings, count: int
+) -> PodAssessment:
     """Return what is known about copies of a pod, and how many of them its quotas admit, ``count`` at most."""
-    known = replace(known_of(world, pod, seen, settings, waits=False), many=True)
+    known = replace(known_of(world, pod, namespace_objects, settings, waits=False), many=True)
     return known if known.is_kept or known.unknown else replace(known, copies=_let_in(world, pod, count))
 
 
@@ -232,7 +234,7 @@ class _Turn(NamedTuple):
 
 
 def _known_in_turn(
-    world: World, turns: Sequence[_Turn], seen: NamespaceObjects, settings: Settings
+    world: World, turns: Sequence[_Turn], namespace_objects: NamespaceObjects, settings: Settings
 ) -> list[PodAssessment]:
     """Return what is known about pods that are placed one after the other.
 
@@ -240,7 +242,7 @@ def _known_in_turn(
     So all pods are assessed again for each such group. What is known of the pods that keep their group waiting stays:
     they are the reason why it takes nothing.
     """
-    alone = {pod.uid: known_of(world, pod, seen, settings, waits=False) for pod, _ in turns}
+    alone = {pod.uid: known_of(world, pod, namespace_objects, settings, waits=False) for pod, _ in turns}
     hindered = {uid for uid, known in alone.items() if known.refused or known.reasons}  # regardless of their quotas
     keep_their_group: dict[str, PodAssessment] = {}
     kept_groups: dict[GroupKey, str] = {}
@@ -248,7 +250,7 @@ def _known_in_turn(
     def assess(turn: _Turn, before: _Before) -> PodAssessment:
         pod = turn.pod
         known = keep_their_group.get(pod.uid)
-        known = known or known_of(world, pod, seen, settings, waits=turn.waits, before=before)
+        known = known or known_of(world, pod, namespace_objects, settings, waits=turn.waits, before=before)
         group = _group_of(world, pod)
         if group in kept_groups and not known.is_kept:
             return replace(known, reasons=(kept_groups[group],))

@@ -1,4 +1,7 @@
-"""Kubernetes' own filters as functions over the node table."""
+"""Kubernetes' own filters and soft scores as functions over the node table.
+
+kube-scheduler calls both plugins: filter plugins, and score plugins. "Predicates" was its older name for filters.
+"""
 
 from vgpu_scheduler.predicates.cluster import CLUSTER_PLUGINS, SCORE_PLUGINS
 from vgpu_scheduler.predicates.compiled import CompiledPredicates

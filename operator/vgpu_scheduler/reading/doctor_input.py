@@ -75,7 +75,7 @@ class _Collected:
         for listed in kinds:
             self.take(listed, [obj for obj in by_kind.get(listed.resource.kind, ()) if listed.is_of(obj)])
 
-    def seen(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> DoctorInput:
+    def doctor_input(self, expected: ExpectedSettings, server: Server, rights: Rights | None) -> DoctorInput:
         """Return everything that was read."""
         return DoctorInput(
             expected=expected,
@@ -118,13 +118,13 @@ async def read_doctor_input(api: ApiClient, options: ClusterOptions, namespace: 
         replace(listed, namespace=namespace if listed.kind in OF_A_NAMESPACE else "") for listed in _kinds_for(expected)
     ]
     await _list_all(api, kinds, collected)
-    seen = collected.seen(expected, server, None)
+    doctor_input = collected.doctor_input(expected, server, None)
     rights: Rights | None = (
-        await _reviewed(api, questions(seen), collected)
+        await _reviewed(api, questions(doctor_input), collected)
         if await _may_review(api)
         else await _from_roles(api, collected)
     )
-    return replace(seen, rights=rights, findings=tuple(collected.findings))
+    return replace(doctor_input, rights=rights, findings=tuple(collected.findings))
 
 
 def doctor_input_of_files(options: ClusterOptions, namespace: str = "") -> DoctorInput:
@@ -163,7 +163,7 @@ def doctor_input_of_view(view: ClusterView, scheduler_namespace: str, namespace:
             collected.absent.append(listed.kind)
     now = view.read_at or datetime.now(UTC)
     rights = _rights_of_roles(collected, "an API server that is asked")
-    return collected.seen(expected, Server(view.origin, None, now, now), rights)
+    return collected.doctor_input(expected, Server(view.origin, None, now, now), rights)
 
 
 def _identified(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -201,7 +201,7 @@ async def read_doctor_input_with_view(api: ApiClient, view: ClusterView, schedul
     await _list_all(api, [*others, *ROLE_KINDS], collected)
     await asyncio.to_thread(collected.take_all, known, view.objects)
     collected.missing.update(refused)
-    return collected.seen(expected, server, _rights_of_roles(collected))
+    return collected.doctor_input(expected, server, _rights_of_roles(collected))
 
 
 async def _server(api: ApiClient) -> Server:

@@ -112,9 +112,11 @@ def _provide_volumes(waiting: _WaitingInGroup, needed: int) -> Iterator[Remedy]:
         How many pods of the group are placed at once; others may miss their claims.
     """
     world, own = waiting.world, waiting.pod
-    seen = NamespaceObjects.in_world(world, own.namespace)
+    namespace_objects = NamespaceObjects.in_world(world, own.namespace)
     members = {each.uid: each for each in waiting.at_once}
-    problems = {uid: list(seen.volume_claim_problems(world.written(each), {uid})) for uid, each in members.items()}
+    problems = {
+        uid: list(namespace_objects.volume_claim_problems(world.written(each), {uid})) for uid, each in members.items()
+    }
     enough = sum(not texts for texts in problems.values()) >= needed
     pods: dict[str, list[str]] = {}
     for uid, texts in problems.items():

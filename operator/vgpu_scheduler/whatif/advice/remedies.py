@@ -137,8 +137,8 @@ def _in_names(waiting: HypotheticalPod, otherwise: OtherNames) -> Iterator[Remed
 
 def _provide_volumes(waiting: HypotheticalPod) -> Iterator[Remedy]:
     """Name the claims that keep the pod from all nodes; its node then depends on their volumes."""
-    seen = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
-    for text in seen.volume_claim_problems(waiting.written, {waiting.pod.uid}):
+    namespace_objects = NamespaceObjects.in_world(waiting.world, waiting.pod.namespace)
+    for text in namespace_objects.volume_claim_problems(waiting.written, {waiting.pod.uid}):
         yield Remedy(RemedyType.PROVIDE_VOLUME, do(text), "")
 
 

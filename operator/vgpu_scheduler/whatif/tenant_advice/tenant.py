@@ -25,7 +25,7 @@ def as_meant(world: World, pod: Pod) -> Pod:
     return world.pod(meant.written, again=True) if meant.changes else pod
 
 
-def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[str]:
+def known_problems(world: World, pod: Pod, namespace_objects: NamespaceObjects) -> Iterator[str]:
     """Yield what to do about problems that keep a pod from being placed on any node."""
     meant = corrected(world, world.written(pod))
     if meant.changes:
@@ -34,7 +34,7 @@ def known_problems(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[s
     yield from map(say, gate_remedies(pod))
     waits = pod.uid in world.pending
     message = pod.scheduled_condition.message if waits and pod.scheduled_condition is not None else ""
-    yield from seen.volume_claim_problems(world.written(pod), [pod.uid] if waits else (), message)
+    yield from namespace_objects.volume_claim_problems(world.written(pod), [pod.uid] if waits else (), message)
 
 
 def quotas_in_the_way(

@@ -23,7 +23,7 @@ from vgpu_scheduler.whatif.world.world import World
 _CHANGED: Final = "have it changed, or wait until cards are idle"
 
 
-def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects) -> Iterator[Advice]:
+def policy_remedies(world: World, pod: Pod, message: str, namespace_objects: NamespaceObjects) -> Iterator[Advice]:
     """Yield the policy fields that may keep a pod from nodes and cards, if its condition says that policies do.
 
     Policies that the reader cannot see are mentioned as a possible cause, and whether the namespace or the cluster has
@@ -31,20 +31,20 @@ def policy_remedies(world: World, pod: Pod, message: str, seen: NamespaceObjects
     """
     for reason, fields in (
         (filters.POLICY_SELECTOR.text, map(Action, _selectors(world, pod))),
-        (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, seen)),
+        (CardReason.CardDeniedByPolicy.text, _of_cards(world, pod, namespace_objects)),
     ):
         if reason not in message:
             continue
         found: list[Advice] = [(action,) for action in fields]
         yield from found
-        if hidden := seen.hidden_policy:
+        if hidden := namespace_objects.hidden_policy:
             yield do(f"have {hidden}, changed", "an administrator of the cluster can say which")
         elif not found:
             yield do("have a policy changed")
     if CardReason.ExclusiveDeviceAllocateConflict.text in message:
         found = list(map(do, _of_idle_cards(world, pod)))
         yield from found
-        hidden = seen.hidden_policy
+        hidden = namespace_objects.hidden_policy
         if not found and hidden and not _wants_idle_cards(world, pod):
             yield do(f"if {hidden}, gives the pod idle cards only: {_CHANGED}")
 
@@ -77,15 +77,15 @@ def _selectors(world: World, pod: Pod) -> Iterator[str]:
             yield f"have spec.nodeSelector of {title} changed: it allows nodes with {describe_selector(selector)} only"
 
 
-def _of_cards(world: World, pod: Pod, seen: NamespaceObjects) -> Iterator[Action]:
+def _of_cards(world: World, pod: Pod, namespace_objects: NamespaceObjects) -> Iterator[Action]:
     """Yield the changes of rules that deny cards to a pod, and of its memory if a limit, or a hidden one, may do so."""
     asked = PodRequest(world, corrected(world, world.written(pod)).written)
     limit = memory_limit_of(asked)
     depends = leaves_memory_to_cards(world, pod)
-    may_be_limited = depends and (limit is not None or bool(seen.unread_policies))
+    may_be_limited = depends and (limit is not None or bool(namespace_objects.unread_policies))
     if may_be_limited:
-        yield from _less_memory(asked, limit, seen)
-    models = _models_named(world, pod) if may_be_limited or seen.unread_policies else []
+        yield from _less_memory(asked, limit, namespace_objects)
+    models = _models_named(world, pod) if may_be_limited or namespace_objects.unread_policies else []
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
         for field, listed, _ in rules_of_cards(devices):
@@ -122,13 +122,13 @@ def _concerns(models: Sequence[str], listed: Sequence[str], *, denies: bool) -> 
     return any(met) if denies else not all(met)
 
 
-def _less_memory(asked: PodRequest, limit: UpperBound | None, seen: NamespaceObjects) -> Iterator[Action]:
+def _less_memory(asked: PodRequest, limit: UpperBound | None, namespace_objects: NamespaceObjects) -> Iterator[Action]:
     """Yield requests of less memory where the amount depends on the card, which a limit, or a hidden one, denies.
 
     The amounts that a known limit allows on any card follow from the condition.
     """
     why = "the memory of a pod, and denies larger cards"
-    why = f"{seen.hidden_policy}, may limit {why}" if limit is None else denies_larger_cards(limit)
+    why = f"{namespace_objects.hidden_policy}, may limit {why}" if limit is None else denies_larger_cards(limit)
     for amount in asked.amounts:
         (part, *others) = amount.parts
         known = [each.inventory.device_resources.get(part.resource) for each in asked.owners]
