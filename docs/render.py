@@ -111,8 +111,8 @@ def _title(vendors: tuple[Vendor, ...]) -> str:
 
 
 def _source(vendor: Vendor) -> str:
-    kind, name = vendor.cards.source.rsplit(" ", 1)
-    return f"{kind} `{name}`"
+    source = vendor.cards.source
+    return f"annotation `{source.annotation}`" if source.annotation else f"capacity of `{source.capacity}`"
 
 
 def _page(section: str, vendors: tuple[Vendor, ...], told: str) -> Iterator[str]:
