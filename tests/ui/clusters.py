@@ -18,6 +18,7 @@ from vgpu_scheduler.policy import crds
 from vgpu_scheduler.reading import ClusterOptions, make_world, read_live_cluster
 from vgpu_scheduler.ui import LiveCluster, PageSetup, serve
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import as_json
 
 Object = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -70,7 +71,7 @@ class Lived:
     async def top(self) -> list[Object]:
         """Return what ``top cards -o json`` would print now."""
         world = make_world(await read_live_cluster(self.api, self.options))
-        return [usage.as_json(card) for card in usage.cards(world)]
+        return [as_json(card) for card in usage.cards(world)]
 
     async def until(
         self, shown: Callable[[Any], bool], path: str = "/cards?format=json", seconds: float = 60.0

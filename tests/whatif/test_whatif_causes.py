@@ -15,6 +15,7 @@ from vgpu_scheduler.engine import EngineOptions
 from vgpu_scheduler.policy import PolicyDefaults
 from vgpu_scheduler.whatif import World, ask, explain_pod, make_dialect
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import as_json
 
 Object = dict[str, Any]
 
@@ -212,10 +213,10 @@ def test_what_is_free_counts_no_card_that_is_out_of_service() -> None:
         [node("a", cards=3, cordoned=(1,)), running("p", "a", "GPU-a-0", 6000), running("q", "a", "GPU-a-1", 1000)]
     )
     (there,) = usage.nodes(usage.cards(made))
-    assert usage.as_json(there)["memory"] == {"used": 7000, "total": 3 * 16384, "free": 16384 + 10384}
+    assert as_json(there)["memory"] == {"used": 7000, "total": 3 * 16384, "free": 16384 + 10384}
     (model,) = usage.models(made, usage.cards(made))
     assert model.memory.free == model.free_memory
-    assert [usage.as_json(card)["slots"]["free"] for card in usage.cards(made)] == [9, 0, 10]
+    assert [as_json(card)["slots"]["free"] for card in usage.cards(made)] == [9, 0, 10]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -31,7 +31,8 @@ from vgpu_scheduler.whatif import (
 )
 from vgpu_scheduler.whatif.world.nodes import nodes_with
 from vgpu_scheduler.whatif.world.tables import few
-from vgpu_scheduler.whatif.world.usage import CardUsage, cards
+from vgpu_scheduler.whatif.world.usage import cards
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage
 
 _MOST_KEPT: Final = 3
 """The most nodes that are named on which room is kept for others."""

@@ -33,6 +33,7 @@ from vgpu_scheduler.reading import (
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.whatif import HeldHours, InvalidObjectsError
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage, ModelUsage, NamespaceUsage
 
 NO_LOG: Final = "the page has no history log: leave out --log"
 
@@ -137,10 +138,10 @@ def top_from_page(
 
 def _rows(subject: str, answer: Any) -> tuple[Any, list[Any]]:
     if subject == "models":
-        return MODELS, msgspec.convert(answer.get("models"), list[usage.ModelUsage])
+        return MODELS, msgspec.convert(answer.get("models"), list[ModelUsage])
     if subject == "namespaces":
-        return NAMESPACES, msgspec.convert(answer, list[usage.NamespaceUsage])
-    cards = msgspec.convert(answer, list[usage.CardUsage])
+        return NAMESPACES, msgspec.convert(answer, list[NamespaceUsage])
+    cards = msgspec.convert(answer, list[CardUsage])
     if subject == "cards":
         return CARDS, cards
     hidden = any(OTHERS in card.pods for card in cards)

@@ -8,7 +8,7 @@ from typing import Any
 from vgpu_scheduler.model import did_you_mean, names_model
 from vgpu_scheduler.reading import CardPlace
 from vgpu_scheduler.whatif import InvalidObjectsError
-from vgpu_scheduler.whatif.world.usage import CardUsage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage
 
 
 def named_rows(subject: str, rows: Sequence[Any], names: Sequence[str], among: str = "") -> list[Any]:

@@ -31,6 +31,7 @@ from vgpu_scheduler.reading import (
 )
 from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage, NodeUsage, PodUsage
 
 _ALL: Final = "all"
 _NAMESPACED: Final = frozenset({"pods", "namespaces"})
@@ -170,7 +171,7 @@ def _show(world: World, question: _Question) -> list[str]:
     return list(_notes(rows)) if subject == "pods" and listing.output != NAME else []
 
 
-def _notes(pods: Sequence[usage.PodUsage]) -> Iterator[str]:
+def _notes(pods: Sequence[PodUsage]) -> Iterator[str]:
     """Explain why the compute of some pods is not shown."""
     unknown = sum(pod.cores is None for pod in pods)
     if unknown:
@@ -179,7 +180,7 @@ def _notes(pods: Sequence[usage.PodUsage]) -> Iterator[str]:
         yield f"cores: not known of {counted(unknown, 'pod')}: {share}"
 
 
-def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: ListFormat) -> None:
+def _show_whole_nodes(world: World, rows: Sequence[NodeUsage], listing: ListFormat) -> None:
     """Show nodes together with their cards and pods."""
     every_card, every_pod = usage.cards(world), usage.pods(world)
     cards = [(row, [card for card in every_card if card.node == row.node]) for row in rows]
@@ -204,7 +205,7 @@ def _show_whole_nodes(world: World, rows: Sequence[usage.NodeUsage], listing: Li
 # Rows ----------------------------------------------------------------------------------------------------------------
 
 
-def _cards(world: World, question: _Question) -> list[usage.CardUsage]:
+def _cards(world: World, question: _Question) -> list[CardUsage]:
     """Return the cards of the selected nodes."""
     found = usage.cards(world)
     labels = question.labels

@@ -11,7 +11,7 @@ import click
 from vgpu_scheduler.cli.cluster.messages import in_colour
 from vgpu_scheduler.cli.cluster.output import Column, Columns
 from vgpu_scheduler.engine import QuotaReport
-from vgpu_scheduler.whatif.world.usage import UsedAmount, as_json
+from vgpu_scheduler.whatif.world.usage_rows import UsedAmount, as_json
 
 _COLOURS: Final = ((90, "red"), (70, "yellow"))
 

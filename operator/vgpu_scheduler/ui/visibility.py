@@ -10,7 +10,7 @@ from typing import Final
 from vgpu_scheduler.model import quoted
 from vgpu_scheduler.reading.page import OTHERS
 from vgpu_scheduler.ui.errors import HttpStatusError
-from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Visibility:
         """Return the name to show for a pod."""
         return key if self.sees_pod(key) else OTHERS
 
-    def cards(self, cards: Iterable[usage.CardUsage]) -> list[usage.CardUsage]:
+    def cards(self, cards: Iterable[CardUsage]) -> list[CardUsage]:
         """Return cards with the names of visible pods, followed by one placeholder for each hidden pod."""
         return list(cards) if self.is_whole else [replace(card, pods=self._pods(card.pods)) for card in cards]
 

@@ -11,6 +11,7 @@ from vgpu_scheduler.ui.errors import NotFoundError
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage, as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,12 @@ class CardPage:
         The command that cordons or uncordons the card; empty if its vendor's cards cannot be cordoned.
     """
 
-    card: usage.CardUsage
+    card: CardUsage
     command: str
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the card as plain values, as ``top cards NODE/CARD -o json`` does."""
-        return [usage.as_json(self.card)]
+        return [as_json(self.card)]
 
 
 def card_page(world: World, node: str, name: str, visibility: Visibility) -> CardPage:

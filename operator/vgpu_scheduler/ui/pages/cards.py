@@ -13,7 +13,7 @@ from vgpu_scheduler.ui.query import Query
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.world import usage
-from vgpu_scheduler.whatif.world.usage import PLUGIN_SILENT
+from vgpu_scheduler.whatif.world.usage_rows import PLUGIN_SILENT, CardUsage, as_json
 
 STATES: Final = ("ready", "unhealthy", "cordoned", PLUGIN_SILENT)
 PARAMETERS: Final = ("by", "group", "node", "model", "state")
@@ -65,7 +65,7 @@ class CardsPage:
     """
 
     view: CardsView
-    cards: Sequence[usage.CardUsage]
+    cards: Sequence[CardUsage]
     heat: HeatMap
     labels: Sequence[str]
     models: Sequence[str]
@@ -73,7 +73,7 @@ class CardsPage:
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the cards as plain values, as ``top cards -o json`` does."""
-        return [usage.as_json(card) for card in self.cards]
+        return [as_json(card) for card in self.cards]
 
 
 def cards_page(world: World, view: CardsView, visibility: Visibility) -> CardsPage:
@@ -103,5 +103,5 @@ def cards_page(world: World, view: CardsView, visibility: Visibility) -> CardsPa
     return CardsPage(view, visibility.cards(shown), heat, labels, models)
 
 
-def _is_meant(card: usage.CardUsage, view: CardsView) -> bool:
+def _is_meant(card: CardUsage, view: CardsView) -> bool:
     return view.node in {"", card.node} and names_model(view.model, card.model) and view.state in {"", card.state}

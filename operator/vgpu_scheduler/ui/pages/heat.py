@@ -9,6 +9,7 @@ from typing import Final
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.moves.moves import NodeCard
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage, NodeUsage, UsedAmount
 
 MEASURES: Final = ("memory", "cores", "pods")
 MOST_TILES: Final = 4096
@@ -53,7 +54,7 @@ class Group:
 
     name: str
     rows: Sequence[Row]
-    total: usage.NodeUsage
+    total: NodeUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class HeatMap:
 
 def heat_map(
     world: World,
-    cards: Sequence[usage.CardUsage],
+    cards: Sequence[CardUsage],
     by: str,
     label: str = "",
     marked: Collection[NodeCard] = (),
@@ -95,7 +96,7 @@ def heat_map(
         Returns the name to show for a pod.
     """
     by_node = len(cards) > most
-    found: dict[str, dict[str, list[usage.CardUsage]]] = {}
+    found: dict[str, dict[str, list[CardUsage]]] = {}
     for card in cards:
         name = labels_of(world, card.node).get(label, _NO_LABEL) if label else ""
         found.setdefault(name, {}).setdefault(card.node, []).append(card)
@@ -115,7 +116,7 @@ def labels_of(world: World, node: str) -> dict[str, str]:
     return dict(known.labels) if known is not None else {}
 
 
-def _tile(card: usage.CardUsage, by: str, marked: Collection[NodeCard], named: Callable[[str], str]) -> Tile:
+def _tile(card: CardUsage, by: str, marked: Collection[NodeCard], named: Callable[[str], str]) -> Tile:
     pods = f"{len(card.pods)} pods" if len(card.pods) != 1 else f"pod {named(card.pods[0])}"
     amounts = f"memory {card.memory}Mi ({card.memory.percent}%), compute {card.cores.used}%"
     told = f"{card.node}/{card.card}, {card.model}: {amounts}, {pods}, {card.state}"
@@ -123,7 +124,7 @@ def _tile(card: usage.CardUsage, by: str, marked: Collection[NodeCard], named: C
     return Tile(card.node, card.card, level, card.state, told, (card.node, card.card) in marked)
 
 
-def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: Collection[NodeCard]) -> Tile:
+def _tile_of_node(node: str, cards: Sequence[CardUsage], by: str, marked: Collection[NodeCard]) -> Tile:
     total = usage.summed(node, cards)
     states = [card.state for card in cards if card.state != "ready"]
     told = f"{node}: {total.cards} cards, {total.idle} idle, memory {total.memory.percent}%, {total.pods} pods"
@@ -132,11 +133,11 @@ def _tile_of_node(node: str, cards: Sequence[usage.CardUsage], by: str, marked: 
     return Tile(node, "", level, max(states, default="ready"), told, is_marked)
 
 
-def _any_of(cards: Iterable[usage.CardUsage], marked: Collection[NodeCard]) -> bool:
+def _any_of(cards: Iterable[CardUsage], marked: Collection[NodeCard]) -> bool:
     return any((card.node, card.card) in marked for card in cards)
 
 
-def _level(memory: usage.UsedAmount, cores: usage.UsedAmount, pods: int, by: str) -> int:
+def _level(memory: UsedAmount, cores: UsedAmount, pods: int, by: str) -> int:
     if by == "pods":
         return min(pods, _LEVELS)
     held = memory if by == "memory" else cores

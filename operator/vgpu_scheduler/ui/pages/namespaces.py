@@ -13,6 +13,7 @@ from vgpu_scheduler.ui.prometheus_polling import DAY, PrometheusReading
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import HeldHours, World, hours_of_running_pods, summed_by_namespace
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import NamespaceUsage, as_json
 
 _HEAD: Final = ("namespace", "pods", "waiting", "cards", "memory_mib", "compute_percent", "quotas")
 _HOURS_HEAD: Final = ("gib_hours_24h", "card_hours_24h")
@@ -55,7 +56,7 @@ class NamespacesPage:
         Prometheus' last answer; None if the hours are computed from the running pods.
     """
 
-    rows: Sequence[usage.NamespaceUsage]
+    rows: Sequence[NamespaceUsage]
     by_model: Sequence[HeldHours] = ()
     metered: PrometheusReading | None = None
     values: str = "held"
@@ -66,11 +67,11 @@ class NamespacesPage:
         return summed_by_namespace(self.by_model)
 
     @property
-    def whole(self) -> list[tuple[usage.NamespaceUsage, HeldHours | None]]:
+    def whole(self) -> list[tuple[NamespaceUsage, HeldHours | None]]:
         """All namespaces with their past usage, including those that hold nothing any more."""
         hours = {each.namespace: each for each in self.hours}
         rows = {row.namespace: row for row in self.rows}
-        gone = {name: usage.NamespaceUsage(name, 0, 0, 0, 0, 0) for name in hours.keys() - rows.keys()}
+        gone = {name: NamespaceUsage(name, 0, 0, 0, 0, 0) for name in hours.keys() - rows.keys()}
         return [(row, hours.get(name)) for name, row in sorted({**rows, **gone}.items())]
 
     @property
@@ -86,7 +87,7 @@ class NamespacesPage:
             return {**said, "hours": [each.as_json() for each in self.by_model]}
         if self.values == "hours":
             return [each.as_json() for each in self.hours]
-        return [usage.as_json(row) for row in self.rows]
+        return [as_json(row) for row in self.rows]
 
     def as_csv(self) -> str:
         """Return the page as CSV."""

@@ -13,6 +13,7 @@ from vgpu_scheduler.ui.recent import LastHour, RecentEvents
 from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.whatif import World
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import PLUGIN_SILENT, CardUsage, ModelUsage, NodeUsage, as_json
 
 _ALL: Final = "all"
 
@@ -60,8 +61,8 @@ class NowPage:
     """
 
     cards: CardCounts
-    total: usage.NodeUsage
-    models: Sequence[usage.ModelUsage]
+    total: NodeUsage
+    models: Sequence[ModelUsage]
     waiting: Sequence[Reason]
     lately: LastHour
     looks: bool = False
@@ -76,8 +77,8 @@ class NowPage:
         """Return the page as plain values."""
         return {
             "cards": asdict(self.cards),
-            "total": usage.as_json(self.total),
-            "models": [usage.as_json(model) for model in self.models],
+            "total": as_json(self.total),
+            "models": [as_json(model) for model in self.models],
             "waiting": [{"reason": reason.text, "pods": len(reason.pods)} for reason in self.waiting],
             "changed": self.lately.as_json(),
             "doctor": _as_json(self.found),
@@ -124,7 +125,7 @@ def _as_json(found: DoctorResult | None) -> dict[str, Any] | None:
     }
 
 
-def _counts(cards: Sequence[usage.CardUsage]) -> CardCounts:
+def _counts(cards: Sequence[CardUsage]) -> CardCounts:
     ready = [card for card in cards if card.state == "ready"]
     free = sum(card.idle for card in ready)
     full = sum(_is_full(card) for card in ready)
@@ -134,9 +135,9 @@ def _counts(cards: Sequence[usage.CardUsage]) -> CardCounts:
         full=full,
         unhealthy=sum(card.state == "unhealthy" for card in cards),
         cordoned=sum(card.state == "cordoned" for card in cards),
-        plugin_silent=sum(card.state == usage.PLUGIN_SILENT for card in cards),
+        plugin_silent=sum(card.state == PLUGIN_SILENT for card in cards),
     )
 
 
-def _is_full(card: usage.CardUsage) -> bool:
+def _is_full(card: CardUsage) -> bool:
     return any(held.total and not held.free for held in (card.memory, card.cores, card.slots))

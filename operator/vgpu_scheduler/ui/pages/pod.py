@@ -28,6 +28,7 @@ from vgpu_scheduler.ui.visibility import Visibility
 from vgpu_scheduler.ui.what_if_thread import until_too_long
 from vgpu_scheduler.whatif import InvalidObjectsError, World
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage
 
 _INSTEAD: Final = "vgpu-scheduler explain --forecast estimates it for users who may read the cluster"
 
@@ -55,7 +56,7 @@ class PodPage:
     """
 
     told: ExplainedPod
-    cards: Sequence[usage.CardUsage]
+    cards: Sequence[CardUsage]
     fields: Sequence[Field] = ()
     annotations: str = ""
     own: str = ""

@@ -54,6 +54,7 @@ from vgpu_scheduler.whatif import (
 from vgpu_scheduler.whatif.moves.moves import NodeCard
 from vgpu_scheduler.whatif.reasons.groups import group_named_by
 from vgpu_scheduler.whatif.world import usage
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage, NodeUsage
 
 _MANIFEST: Final = "the manifest"
 _POLICY: Final = "the policy"
@@ -68,7 +69,7 @@ class PageState:
     """The cluster before or after the assumed changes."""
 
     heat: HeatMap
-    total: usage.NodeUsage
+    total: NodeUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +306,7 @@ def _count(world: World, view: ClusterView, asked: SimulatedPods, supposed: What
     return _Outcome(placed, capacities=[capacity], counted=pods, uncreated=uncreated)
 
 
-def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult]) -> list[usage.CardUsage]:
+def _with_placed(cards: Sequence[CardUsage], answers: Sequence[PodResult]) -> list[CardUsage]:
     """Return cards with the newly placed pods; pods of the same name count separately."""
     held: dict[NodeCard, list[str]] = {}
     for number, answer in enumerate(answers):
@@ -321,7 +322,7 @@ def _with_placed(cards: Sequence[usage.CardUsage], answers: Sequence[PodResult])
     ]
 
 
-def _changed(before: Sequence[usage.CardUsage], after: Sequence[usage.CardUsage]) -> set[NodeCard]:
+def _changed(before: Sequence[CardUsage], after: Sequence[CardUsage]) -> set[NodeCard]:
     """Return the cards that differ from before or did not exist."""
     known = {(card.node, card.card): card for card in before}
     return {(card.node, card.card) for card in after if known.get((card.node, card.card)) != card}

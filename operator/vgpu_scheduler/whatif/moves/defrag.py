@@ -15,7 +15,8 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.whatif.moves.moves import Move, NodeCard, PodMover
 from vgpu_scheduler.whatif.world.nodes import is_closed
 from vgpu_scheduler.whatif.world.simulation import simulate
-from vgpu_scheduler.whatif.world.usage import CardUsage, cards, is_idle
+from vgpu_scheduler.whatif.world.usage import cards, is_idle
+from vgpu_scheduler.whatif.world.usage_rows import CardUsage
 from vgpu_scheduler.whatif.world.world import World
 
 
