@@ -40,7 +40,8 @@ from vgpu_scheduler.engine.preemption import GIVEN_UP_AFTER, OVERDUE_AFTER, Cand
 from vgpu_scheduler.engine.problems import ObservationSignals, Problem
 from vgpu_scheduler.engine.queue import SchedulingQueue
 from vgpu_scheduler.engine.queued_pods import QueueEvent, QueueName, Requeue, queue_key
-from vgpu_scheduler.engine.quotas import QuotaLimits, QuotaReport, quotas_from_event, used_by
+from vgpu_scheduler.engine.quota_reports import QuotaReport, quotas_from_event, used_by
+from vgpu_scheduler.engine.quotas import QuotaLimits
 from vgpu_scheduler.engine.topology_sources import TOPOLOGY_FIELD, TopologySources
 from vgpu_scheduler.engine.usage_meter import PARTS, UsageMeter, cards_held, part_of_card
 from vgpu_scheduler.engine.vendors_on_nodes import vendors_on_node

@@ -7,14 +7,13 @@ exceed it; a limit of 0 admits no pod; scopes are ignored, so that a quota with 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from vgpu_scheduler.allocators import QuotaRemainder, QuotaRemainders
 from vgpu_scheduler.dialects import Dialects
 from vgpu_scheduler.engine.problems import Problem
+from vgpu_scheduler.engine.quota_reports import QuotaReport, used_by
 from vgpu_scheduler.engine.request_warnings import RequestWarnings
 from vgpu_scheduler.kernels import UNLIMITED
 from vgpu_scheduler.kube import QUOTA_LIMITS, QuantityError, ResourceQuota, VersionedStore, has_unit, to_exact_int
@@ -34,50 +33,8 @@ from vgpu_scheduler.model import (
 )
 from vgpu_scheduler.state import State
 
-_LIMIT_DESCRIBED: Final = re.compile(
-    r"(\d+) of (\d+) ((?:x \d+ )?\S+)(?: \((\S+) in the quota\))? of limits\.([^,;)\s]+)"
-)
-_DESCRIBED: Final = re.compile(rf"namespace (\S+) uses ((?:(?:, )?{_LIMIT_DESCRIBED.pattern})+)")
-
 Key = tuple[str, str]
 """Namespace and name of a ResourceQuota."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaReport:
-    """The usage and the limit of one resource in a namespace.
-
-    Attributes
-    ----------
-    used, limit
-        In the unit of the devices' dimension (MiB, percent), whatever the unit of the resource; in percent of a card
-        where a vendor counts compute in its own units and the resource in percent.
-    unit
-        That unit.
-    written
-        The limit as the quota writes it, if it counts as less than that; empty otherwise.
-    """
-
-    namespace: str
-    resource: str
-    used: int
-    limit: int
-    unit: str
-    written: str = ""
-
-    def __str__(self) -> str:
-        """Word it."""
-        return f"{self.used} of {self.limit} {self.unit}{self.written_text} of {self.key}"
-
-    @property
-    def written_text(self) -> str:
-        """What the quota says, if it counts as less than that, to follow the limit; empty otherwise."""
-        return f" ({self.written} in the quota)" if self.written else ""
-
-    @property
-    def key(self) -> str:
-        """The name of the limit in a quota."""
-        return QUOTA_LIMITS + self.resource
 
 
 class _WrittenLimit(NamedTuple):
@@ -360,23 +317,6 @@ class QuotaLimits:
 
 
 _NO_LIMITS: Mapping[str, int] = {}
-
-
-def used_by(namespace: str, reports: Iterable[QuotaReport]) -> str:
-    """Word the usage of a namespace; empty where nothing is limited."""
-    told = ", ".join(map(str, reports))
-    return f"namespace {namespace} uses {told}" if told else ""
-
-
-def quotas_from_event(text: str) -> tuple[QuotaReport, ...]:
-    """Return the usage of a namespace that an event states in the words of :func:`used_by`."""
-    told = _DESCRIBED.search(text)
-    if told is None:
-        return ()
-    return tuple(
-        QuotaReport(told[1], resource, int(used), int(limit), unit, written)
-        for used, limit, unit, written, resource in _LIMIT_DESCRIBED.findall(told[2])
-    )
 
 
 def quota_key(quota: ResourceQuota) -> Key:
