@@ -21,7 +21,7 @@ from tests.engine.test_engine_preemption import found
 from vgpu_scheduler.engine import Engine, EngineOptions
 from vgpu_scheduler.engine.card_verdicts import card_verdicts
 from vgpu_scheduler.engine.pools import pools
-from vgpu_scheduler.engine.usage_meter import PARTS, cards_held
+from vgpu_scheduler.engine.usage_meter import cards_held
 from vgpu_scheduler.kube import decode_node as decode
 from vgpu_scheduler.model import CardReason, Decision
 from vgpu_scheduler.reading.cards import card_places
@@ -96,15 +96,17 @@ def test_what_is_said_of_single_cards_of_a_partition(count: int, reasons: list[C
     assert [each.reason for each in card_verdicts(made.algorithm, asking("p", {GPU: count}), "k")] == reasons
 
 
-def test_a_function_is_metered_as_the_part_of_its_device() -> None:
+def test_neither_a_function_nor_its_device_is_metered_as_a_card() -> None:
     made = engine(2)
     assert decided(made, asking("a", {RDMA: 1}, annotations=HINT)).placement
     row = made.state.nodes.row("k")
     assert row is not None
-    assert [card.part for card in cards_held(made.state, made.dialects, row)] == [PARTS // 100]
+    (reservation,) = made.state.reservations("k")
+    assert len(reservation.uses["koordinator"].charges) == 2, "it holds the device and a function of it"
+    assert not list(cards_held(made.state, made.dialects, row))
 
 
-def test_what_is_told_of_a_pod_and_of_cards_counts_devices_and_no_functions() -> None:
+def test_what_is_told_of_a_pod_names_devices_and_functions_and_cards_are_neither() -> None:
     made = World(EngineOptions([make_dialect("koordinator")]))
     node = koordinator_node("k")
     node["status"]["allocatable"] |= {RDMA: "100"}
@@ -117,9 +119,8 @@ def test_what_is_told_of_a_pod_and_of_cards_counts_devices_and_no_functions() ->
     served["metadata"]["annotations"] = {**HINT, KOORDINATOR_KEY: json.dumps({"rdma": [entry]})}
     served["spec"]["nodeName"] = "k"
     made.add([{"kind": "Node", "apiVersion": "v1", **node}, listed, {"kind": "Pod", "apiVersion": "v1", **served}])
-    (told,) = usage.pods(made)
-    assert len(told.cards) == 1
-    assert [place.name for place in card_places(made)] == list(told.cards)
+    assert not usage.pods(made), "an RDMA device is no card"
+    assert len(list(card_places(made))) == 1
     (bound,) = made.bound.values()
     assert [line for line in held_cards(made, bound) if line.endswith("(a virtual function)")]
     assert len(held_cards(made, bound)) == 2
