@@ -178,6 +178,28 @@ def test_a_lock_that_names_nobody_is_left_over_once_its_taker_cannot_be_bound_an
     assert ("by pod default/waits, which it does not name" in messages(report)) is bool(token)
 
 
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("status", {"allocatable": {"cpu": "much"}}), ("status", {"allocatable": []}), ("spec", {"taints": "none"})],
+)
+def test_pods_of_a_node_that_cannot_be_read_hold_cards_of_a_node_that_exists(part: str, value: Any) -> None:
+    objects = healthy()
+    objects["Pod"].append(tenant("there", "a", ("a-gpu-1", 1000, 10)))
+    objects["Node"][0][part] = value
+    report = look(objects)
+    assert {each for each in found(report) if each[0].startswith("allocation-")} == set()
+    assert ("object-unreadable", "Node a") in found(report)
+
+
+@pytest.mark.parametrize("registered", ["", "a-gpu-0,10,", "{", "[{}]"])
+def test_cards_are_no_phantoms_where_the_registration_of_their_node_cannot_be_read(registered: str) -> None:
+    objects = healthy()
+    objects["Pod"].append(tenant("there", "a", ("a-gpu-1", 1000, 10)))
+    objects["Node"][0]["metadata"]["annotations"]["hami.io/node-nvidia-register"] = registered
+    names = {name for name, _ in found(look(objects))}
+    assert ("registration-unreadable" in names) is not ("allocation-phantom" in names)
+
+
 def test_a_phantom_says_which_node_has_the_card() -> None:
     objects = healthy()
     objects["Pod"].append(tenant("astray", "a", ("b-gpu-1", 1000, 10)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from vgpu_scheduler.doctor.access import Account, Rights
 from vgpu_scheduler.doctor.findings import Finding
+from vgpu_scheduler.doctor.kinds import OBJECT_UNREADABLE
 from vgpu_scheduler.doctor.objects import (
     AdmissionBinding,
     AdmissionPolicy,
@@ -23,7 +24,7 @@ from vgpu_scheduler.doctor.objects import (
 from vgpu_scheduler.engine import Engine, EngineOptions, Problem
 from vgpu_scheduler.groups import POD_GROUP_KINDS
 from vgpu_scheduler.kube import Node, Pod, ResourceQuota
-from vgpu_scheduler.model import Device
+from vgpu_scheduler.model import Device, EventReason
 from vgpu_scheduler.policy import CLUSTER_KIND, NAMESPACED_KIND, PolicyResource, decode_policy
 
 APP = "vgpu-scheduler"
@@ -112,6 +113,12 @@ class ClusterEngine:
     def devices(self, node: str) -> dict[str, tuple[Device, ...]]:
         """Return the devices that a node lists, by dialect."""
         return self.engine.state.devices_by_dialect(node)
+
+    @cached_property
+    def unreadable_registrations(self) -> frozenset[str]:
+        """The nodes with a registration of devices that cannot be read."""
+        of_nodes = (each for each in self.problems if each.kind == "Node")
+        return frozenset(each.name for each in of_nodes if each.reason is EventReason.REGISTRATION_UNREADABLE)
 
     @cached_property
     def homes(self) -> Mapping[str, str]:
@@ -208,6 +215,11 @@ class DoctorInput:
     def resource_slices(self) -> Sequence[ResourceSlice]:
         """The ResourceSlices of dynamic resource allocation."""
         return self.objects.get("ResourceSlice", ())
+
+    def unreadable(self, kind: str) -> frozenset[str]:
+        """Return the names of the objects of a kind that exist and could not be read."""
+        of_kind = (each for each in self.findings if each.diagnosis is OBJECT_UNREADABLE and each.ref.kind == kind)
+        return frozenset(each.ref.name for each in of_kind)
 
     def policies(self, kind: str) -> Sequence[PolicyObject]:
         """Return our policies of a kind."""

@@ -81,13 +81,13 @@ OVER_CAPACITY = Diagnosis(
 
 def held(doctor_input: DoctorInput) -> Iterator[Finding]:
     """Find allocations that cannot be read or that name cards that do not exist."""
-    nodes = {node.name for node in doctor_input.nodes}
+    nodes, unreadable = {node.name for node in doctor_input.nodes}, doctor_input.unreadable("Node")
     for pod in doctor_input.pods:
         if not pod.node_name or pod.terminal:
             continue
         uses = doctor_input.cluster_engine.engine.uses(pod)
         if pod.node_name not in nodes:
-            if any(usage.charges for usage in uses.values()):
+            if pod.node_name not in unreadable and any(usage.charges for usage in uses.values()):
                 yield ORPHAN.of(ObjectRef.of_pod(pod), f"it holds cards of node {pod.node_name}, which does not exist")
             continue
         for dialect, usage in uses.items():
@@ -107,6 +107,8 @@ def _of_dialect(doctor_input: DoctorInput, pod: Pod, dialect: str, usage: Usage)
             diagnosis = GARBLED if written else UNACCOUNTED
             message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
             yield diagnosis.of(ObjectRef.of_pod(pod), message)
+    if pod.node_name in doctor_input.cluster_engine.unreadable_registrations:
+        return  # that is said of the node, and explains why it lists too little
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):
         home = doctor_input.cluster_engine.homes.get(uuid)
         whose = f"node {home} does" if home else "no node does"
