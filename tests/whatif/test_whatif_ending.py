@@ -174,14 +174,16 @@ def test_all_that_may_be_said_is_said_of_some_of_these_clusters() -> None:
         assert any(words in text for text in texts), words
 
 
-def test_what_comes_back_first_must_not_come_back() -> None:
-    held = running("web-1", "a", "GPU-a-0", 9000, priority=5)
+@pytest.mark.parametrize(("priority", "takes"), [(5, "takes"), (1, "takes"), (0, "may take")])
+def test_what_comes_back_first_must_not_come_back(priority: int, takes: str) -> None:
+    """Of pods of one priority, the one that waits may be tried first, unless it still backs off."""
+    held = running("web-1", "a", "GPU-a-0", 9000, priority=priority)
     asked = pod("large", {GPU: 1, MEMORY: 12000})
     made, waiting = world_of(node("a", cards=1), owned(held, "ReplicaSet", "web"), asked)
     (text,) = kinds(remedies(made, waiting))[RemedyType.END_PODS]
     assert text == (
         "end pod default/web-1 on node a; this must be permanent: have ReplicaSet default/web create 1 pod "
-        "less, or the replacement takes the room first"
+        f"less, or the replacement {takes} the room first"
     )
     elsewhere = node("b", cards=1, memory=10000)  # where it is placed, beside another one
     made, waiting = world_of(node("a", cards=1), elsewhere, running("beside", "b", "GPU-b-0", 500), held, asked)

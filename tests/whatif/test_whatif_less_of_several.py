@@ -139,4 +139,4 @@ def test_nobody_is_told_to_ask_next_to_nothing_so_that_another_container_keeps_n
         assert min(amounts) > 100, remedy.text
     for remedy in remedies(made, waiting):
         assert ("this must be permanent" in remedy.text) is bool(remedy.ended)
-        assert not remedy.ended or remedy.text.endswith("or the replacement takes the room first")
+        assert not remedy.ended or remedy.text.endswith("or the replacement may take the room first")

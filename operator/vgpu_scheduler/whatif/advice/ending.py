@@ -103,8 +103,11 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
         nameless.append(f"wait until {counted(len(going), 'pod')}{_on_nodes(going)} {state} ending already")
     if less:
         fewer = ", ".join(f"{owner} create {counted(count, 'pod')} less" for owner, count in less.items())
-        texts.append(f"this must be permanent: have {fewer}, or the replacement takes the room first")
-        nameless.append("this must be permanent, or the replacements by their controllers take the room first")
+        priority = waiting.world.engine.groups.priority
+        sure = any(priority(pod) > priority(waiting.pod) for pod in back)
+        takes, take = ("takes", "take") if sure else ("may take", "may take")
+        texts.append(f"this must be permanent: have {fewer}, or the replacement {takes} the room first")
+        nameless.append(f"this must be permanent, or the replacements by their controllers {take} the room first")
     kind = RemedyType.END_PODS if ended else RemedyType.WAIT
     uids = tuple(pod.uid for pod in ending.pods)
     with waiting.world.engine.state.without(uids):
