@@ -58,6 +58,22 @@ def test_a_complete_group_goes_where_the_scheduler_places_it() -> None:
     assert nodes == simulated(world) == {"p0": "a", "p1": "a", "p2": "a"}
 
 
+@pytest.mark.parametrize("kinds", [1, 20, 60])
+def test_a_group_is_told_the_nodes_to_add_however_many_kinds_of_nodes_there_are(kinds: int) -> None:
+    """Those that no pod of it may use, or whose copies would be too small, are tried last."""
+    others = [node(f"a{n:02}", 2, labels={"rack": str(n)}) for n in range(kinds)]
+    small = [node(f"b{n:02}", 0, labels={"rack": str(n), "model": "large"}) for n in range(kinds)]
+    pods = [member(f"p{n}", n, 2, memory=9000, nodeSelector={"model": "large"}) for n in range(2)]
+    for each in pods:
+        each["spec"]["containers"][0]["resources"]["requests"] = {
+            **each["spec"]["containers"][0]["resources"]["limits"]
+        }
+    full = running("full", "c", "GPU-c-0", 16000)
+    world = world_of(*others, *small, node("c", 1, labels={"model": "large"}), full, *pods)
+    found = [remedy.text for remedy in explain_pod(world, named(world, "p0")).remedies]
+    assert "add 2 nodes like c" in found
+
+
 def test_a_group_for_which_there_is_too_little_room_says_what_is_scarce() -> None:
     world = world_of(node("a", 1), member("p0", 1, 2, memory=9000), member("p1", 2, 2, memory=9000))
     first, second = (explain_pod(world, named(world, name)) for name in ("p0", "p1"))

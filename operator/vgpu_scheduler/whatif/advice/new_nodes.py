@@ -45,7 +45,7 @@ def _models(waiting: HypotheticalPod) -> list[str]:
     """Return nodes whose copies would differ from each other, those most likely to help first."""
     world, verdicts = waiting.world, waiting.verdicts()
     daemons = _requests_of_daemons(world)
-    ranked: list[tuple[bool, str]] = []
+    ranked: list[tuple[bool, bool, str]] = []
     known: set[object] = set()
     for name in nodes_for(world, waiting.ours):
         enough = _is_large_enough(waiting, name, daemons.get(name, {}))
@@ -53,9 +53,9 @@ def _models(waiting: HypotheticalPod) -> list[str]:
             known.add(kind)
             verdict = verdicts.get(name)
             rejects = verdict is not None and not _OF_EACH_LIKE_IT.isdisjoint(verdict.reasons)
-            ranked.append((rejects or not enough, name))
-    ranked.sort(key=lambda each: each[0])  # stable: otherwise in the order of nodes_for
-    return [name for _, name in ranked[: min(_MOST_MODELS, waiting.most_nodes or _MOST_MODELS)]]
+            ranked.append((rejects, not enough, name))
+    ranked.sort(key=lambda each: each[:2])  # stable: otherwise in the order of nodes_for
+    return [name for *_, name in ranked[: min(_MOST_MODELS, waiting.most_nodes or _MOST_MODELS)]]
 
 
 def _kind_of(world: World, name: str) -> object:
@@ -73,10 +73,11 @@ def _is_large_enough(waiting: HypotheticalPod, name: str, taken: Mapping[str, in
     """Tell whether a copy of a node would offer what the pod requests, beside its DaemonSet pods."""
     node = _node(waiting.world, name)
     offered = {**node.allocatable, **node.capacity}
+    managed = waiting.world.engine.dialects.unknown_to_kubelet
     return all(
         amount + taken.get(resource, 0) <= offered.get(resource, 0)
         for resource, amount in waiting.ours.spec.requests.items()
-        if amount
+        if amount and resource not in managed
     )
 
 
