@@ -17,7 +17,8 @@ STALE = Diagnosis(
     Severity.WARNING,
     "The pod belongs to a group of which fewer pods run than it needs, for longer than groups.staleAfter of its policy:"
     " most such jobs hold cards without using them. A pod has failed, or was deleted or evicted, and its "
-    "replacement does not exist or does not fit.",
+    "replacement does not exist or does not fit. Where a policy has such pods evicted and they stay, their events say"
+    " what keeps them, such as a disruption budget.",
     "Find out why the missing pods do not exist or wait (vgpu-scheduler explain), delete the job, or let a "
     "policy evict such pods (groups.whenStale), so that the group restarts as a whole.",
 )
