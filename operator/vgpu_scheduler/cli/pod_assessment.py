@@ -285,10 +285,8 @@ def _in_turn(world: World, pods: Sequence[Pod]) -> list[Pod]:
 
 def _group_of(world: World, pod: Pod) -> GroupKey | None:
     """Return the group that a pod is placed with; None if it is placed alone."""
-    membership = world.engine.groups.membership(pod)
-    if membership is None or membership.problem or not world.engine.groups.status(membership.key).needed:
-        return None
-    return membership.key
+    group = world.engine.groups.status_of(pod)
+    return group.key if group is not None and group.needed else None
 
 
 def _groups_kept(world: World, kept: Sequence[Pod]) -> dict[GroupKey, str]:

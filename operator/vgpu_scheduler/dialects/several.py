@@ -69,6 +69,8 @@ class Dialects:
         All node sides as one.
     unknown_to_kubelet
         Resource names that the NodeResourcesFit filter must ignore.
+    cordon_annotations
+        The annotations that take cards of a node out of service, sorted.
     resources
         The resource names of all dialects.
     pod_annotations, pod_labels
@@ -101,6 +103,7 @@ class Dialects:
                 self.quota_resources.setdefault(name, LimitedResource(resource, dialect.name, unit))
         self.node_side: NodeSide = listed[0].node_side if self._alone else JoinedNodeSide(listed)
         self.unknown_to_kubelet = frozenset(n for d in listed for n in d.inventory.unknown_to_kubelet)
+        self.cordon_annotations = sorted({key for d in listed for key in d.inventory.cordons.values()})
         self.pod_annotations = tuple(dict.fromkeys(n for d in listed for n in d.claims.pod_annotations))
         self.pod_labels = tuple(dict.fromkeys(n for d in listed for n in d.claims.pod_labels))
 

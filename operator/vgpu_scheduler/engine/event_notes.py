@@ -42,9 +42,8 @@ def _kept_room(engine: Engine, pod: Pod, near_miss: NearMiss | None) -> list[str
 
 def _counted_with(engine: Engine, pod: Pod) -> list[str]:
     """Say how many pods of a group count in a quota at once; empty for a pod that is placed alone."""
-    membership = engine.groups.membership(pod)
-    needed = 0 if membership is None or membership.problem else engine.groups.status(membership.key).needed
-    return [f"{needed} {_AT_ONCE}"] if needed > 1 else []
+    group = engine.groups.status_of(pod)
+    return [f"{group.needed} {_AT_ONCE}"] if group is not None and group.needed > 1 else []
 
 
 def counted_at_once(event: str) -> int | None:

@@ -79,9 +79,7 @@ def _gets_room(waiting: HypotheticalPod, ending: PodsToEnd, anew: Sequence[Pod])
     with held, made_anew(waiting.world, anew) as made:
         first = sorted([*made, *waiting.before], key=lambda pod: -pod.priority)
         with placing(waiting.world, first):
-            if not ending.node:
-                return bool(waiting.node_now())
-            return waiting.fits_now_on(ending.node)
+            return waiting.fits_now(ending.node)
 
 
 def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) -> Remedy:

@@ -119,9 +119,7 @@ class _Place:
     def may_fit(self, gone: Iterable[Pod]) -> bool:
         """Tell whether the pod would fit there without some pods, if no pod were ahead of it in the queue."""
         with self._waiting.world.engine.state.without(pod.uid for pod in gone):
-            if self.node:
-                return self._waiting.fits_now_on(self.node)
-            return bool(self._waiting.node_now())
+            return self._waiting.fits_now(self.node)
 
 
 class _Search:

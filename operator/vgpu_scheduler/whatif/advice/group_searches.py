@@ -57,7 +57,7 @@ class _WaitingInGroup(HypotheticalPod):
 
     def closed_by_cards(self) -> list[str]:
         """Return the first nodes with cordoned cards, even nodes that fit one pod, since the group may need more."""
-        keys = {key for dialect in self.world.engine.dialects for key in dialect.inventory.cordons.values()}
+        keys = self.world.engine.dialects.cordon_annotations
         nodes = sorted(self.world.nodes.items())
         found = (name for name, node in nodes if any(listed_cards(node, key) for key in keys))
         return list(islice(found, self.most_nodes))

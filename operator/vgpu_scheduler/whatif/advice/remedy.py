@@ -373,15 +373,16 @@ class HypotheticalPod:
         """
         gone = list(without)
         with self.world.engine.state.without(pod.uid for pod in gone):
-            if not self._fits_now(node):
+            if not self.fits_now(node):
                 return False
             before = that_may_gain(self.world, self.before, gone, node)
             if not before:
                 return True
             with placing(self.world, before):
-                return self._fits_now(node)
+                return self.fits_now(node)
 
-    def _fits_now(self, node: str) -> bool:
+    def fits_now(self, node: str) -> bool:
+        """Tell whether the pod fits on a node, or on any if it is empty, with all other pods where they are."""
         return self.fits_now_on(node) if node else bool(self.node_now())
 
     def fits_now_on(self, node: str) -> bool:

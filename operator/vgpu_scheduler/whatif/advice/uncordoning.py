@@ -41,7 +41,7 @@ def cordoned_nodes(world: World) -> Iterator[Remedy]:
 
 def cordoned_cards(world: World, names: Iterable[str]) -> Iterator[list[Remedy]]:
     """Yield, for each node, the removal of each card's cordon, and finally of all of them."""
-    keys = sorted({key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()})
+    keys = world.engine.dialects.cordon_annotations
     for name in names:
         node = world.nodes[name]
         for key in keys:

@@ -151,7 +151,7 @@ def _room_for_pods(world: World, names: Sequence[str]) -> Iterator[None]:
 @contextmanager
 def _in_service(world: World, names: Sequence[str]) -> Iterator[None]:
     """Make all cards of nodes healthy and uncordoned for the time of a question."""
-    keys = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
+    keys = world.engine.dialects.cordon_annotations
     with ExitStack() as stack:
         for name in names:
             for _, done in sick_cards(world, name):

@@ -167,14 +167,13 @@ def whom_requests_concern(world: World, pod: Pod) -> str:
 
     A gang is placed as a whole, so what helps one of several equal pods alone may leave the others without room.
     """
-    membership = world.engine.groups.membership(pod)
-    if membership is None or membership.problem:
+    group = world.engine.groups.status_of(pod)
+    if group is None:
         return ""
-    group = world.engine.groups.status(membership.key)
     others = [each for each in group.waiting if each.uid != pod.uid]
     if not group.missing_object and (group.needed <= 1 or not others):
         return ""
-    with_others = f"It is placed together with other pods of its group {membership.key}"
+    with_others = f"It is placed together with other pods of its group {group.key}"
     if not others:
         return f"{with_others}: change the requests of all pods of the group that request the same."
     claims = world.engine.algorithm.classes.claims

@@ -154,9 +154,8 @@ def _pod_on(written: Object, name: str, copy: str, cards: list[str]) -> Object:
 def _as_new(world: World, node: Object) -> Object:
     """Return a node without cordon, state taints and locks, whose kubelet offers all devices in its capacity."""
     like: Object = _without_taints(node, TAINTS_OF_STATE)
-    cordons = [key for dialect in world.engine.dialects for key in dialect.inventory.cordons.values()]
     locks = [lock.annotation for lock in world.engine.dialects.node_side.locks]
-    for key in (*cordons, *locks, LAST_ALLOCATED):
+    for key in (*world.engine.dialects.cordon_annotations, *locks, LAST_ALLOCATED):
         like = with_annotation(like, key, "")
     status = node.get("status") or {}
     devices = {key: amount for key, amount in (status.get("capacity") or {}).items() if "/" in key}

@@ -276,16 +276,13 @@ def _answer(world: World, pod: Pod, decision: Decision, preemption: Preemption |
 
 def _quota_status(world: World, pod: Pod) -> str:
     """Describe the quota status of a pod's namespace, and what the waiting pods of its group ask for together."""
-    engine = world.engine
-    status, membership = engine.quota_limits.describe(pod.namespace, engine.state), engine.groups.membership(pod)
-    waiting = () if membership is None or membership.problem else engine.groups.status(membership.key).waiting
+    engine, limits = world.engine, world.engine.quota_limits
+    status, group = limits.describe(pod.namespace, engine.state), engine.groups.status_of(pod)
+    waiting = () if group is None else group.waiting
     asked: dict[str, int] = {}
-    for report in engine.quota_limits.report(engine.state) if len(waiting) > 1 else ():
-        if report.namespace == pod.namespace:
-            each = (
-                engine.quota_limits.asked(report.resource, engine.algorithm.classes.claims(other)) for other in waiting
-            )
-            asked[f"{report.unit} of limits.{report.resource}"] = sum(each)
+    for report in limits.reports(pod.namespace, engine.state) if len(waiting) > 1 else ():
+        each = (limits.asked(report.resource, engine.algorithm.classes.claims(other)) for other in waiting)
+        asked[f"{report.unit} of {report.key}"] = sum(each)
     sums = ", ".join(f"{amount} {of_what}" for of_what, amount in asked.items() if amount)
     return f"{status}; the {len(waiting)} pods of its group that wait ask for {sums}" if sums else status
 
