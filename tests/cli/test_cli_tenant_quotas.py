@@ -135,6 +135,70 @@ def test_a_quota_without_a_status_counts_the_pods_that_there_are(
     assert ("which is not simulated" in told) == (there + max(copies, 1) > 3)
 
 
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("by_status", [True, False])
+@pytest.mark.parametrize("asked", ["1", "2500m", "3"])
+@pytest.mark.parametrize("place", ["limits", "requests"])
+@pytest.mark.parametrize("resource", ["cpu", "memory", "ephemeral-storage"])
+def test_quotas_of_kubernetes_own_resources_are_warned_of(
+    api: Api, tmp_path: Path, resource: str, place: str, asked: str, *, by_status: bool, alone: bool
+) -> None:
+    """Three are allowed, and one is used; the plain name counts requests."""
+    new, other = waiting("p"), waiting("o")
+    new["spec"]["containers"][0]["resources"] = {"limits": {resource: "3"}, "requests": {resource: "0"}}
+    new["spec"]["containers"][0]["resources"][place][resource] = asked
+    other["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+    for name in (f"{place}.{resource}", *([resource] if place == "requests" else [])):
+        hard = {name: "3"}
+        counts = {"kind": "ResourceQuota", "metadata": {"name": "cnt", "namespace": "team", "uid": "cnt"}}
+        counts |= {"spec": {"hard": hard}}
+        if by_status:
+            counts |= {"status": {"hard": hard, "used": {name: "1"}}}
+        api.objects[:] = [node("a"), counts, other]
+        api.refused = EVERYTHING if alone else frozenset()
+        (tmp_path / "p.yaml").write_text(json.dumps(new))
+        told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").stderr
+        warning = f"warning: ResourceQuota team/cnt allows 3 of {name}, of which 1 are used"
+        assert (warning in told) == ("which is not simulated" in told) == (asked != "1")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize(
+    ("hard", "given", "told"),
+    [
+        ("limits.cpu", {"requests": {"cpu": "1"}}, "limits.cpu for: main"),
+        ("cpu", {}, "cpu for: main"),
+        ("requests.memory", {"limits": {"cpu": "1"}}, "requests.memory for: main"),
+        ("requests.memory", {"limits": {"memory": "1"}}, ""),
+        ("memory", {"requests": {"memory": "0"}}, ""),
+        ("limits.memory", {"requests": {"memory": "1"}, "limits": {"memory": "1"}}, ""),
+        ("requests.ephemeral-storage", {}, ""),
+        ("requests.nvidia.com/gpu", {}, ""),
+    ],
+)
+def test_pods_that_do_not_say_what_a_quota_limits_are_warned_of(
+    api: Api, tmp_path: Path, hard: str, given: Any, told: str, *, alone: bool
+) -> None:
+    asked = waiting("p")
+    asked["spec"]["containers"][0]["resources"] = given
+    metadata = {"name": "cnt", "namespace": "team", "uid": "cnt"}
+    api.objects[:] = [node("a"), {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {hard: "9"}}}]
+    api.refused = EVERYTHING if alone else frozenset()
+    (tmp_path / "p.yaml").write_text(json.dumps(asked))
+    found = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").stderr
+    assert ("which is not simulated" in found) is bool(told)
+    assert f"warning: Pod team/p: must specify {told}: ResourceQuota team/cnt" in found or not told
+    api.objects.append(
+        {  # a default counts as given
+            "kind": "LimitRange",
+            "metadata": {"name": "r", "namespace": "team", "uid": "r"},
+            "spec": {"limits": [{"type": "Container", "default": {"cpu": "2", "memory": "2"}}]},
+        }
+    )
+    found = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").stderr
+    assert "which is not simulated" not in found
+
+
 @pytest.mark.parametrize("may_list", [True, False])
 def test_a_priority_class_is_missed_only_by_those_who_may_list_them(
     api: Api, tmp_path: Path, *, may_list: bool

@@ -303,12 +303,23 @@ def pod_requests(
         Amount per resource, cpu in milli and all others in whole units; only resources that kube-scheduler compares and
         only amounts above zero.
     """
+    total = peak_amounts(containers, pod_level)
+    _add(total, overhead)
+    return {name: amount(name, nanos) for name, nanos in total.items() if nanos > 0 and is_schedulable(name)}
+
+
+def peak_amounts(
+    containers: Iterable[tuple[ContainerType, Mapping[str, int]]], pod_level: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the effective requests, or limits, of a pod in nanos, without its overhead.
+
+    Parameters are those of :func:`pod_requests`.
+    """
     total: dict[str, int] = {}
     for running in moments(containers):
         at_once: dict[str, int] = {}
-        for requests in running:
-            _add(at_once, requests)
+        for amounts in running:
+            _add(at_once, amounts)
         _raise(total, at_once)
     total.update((name, nanos) for name, nanos in pod_level.items() if is_pod_level(name))
-    _add(total, overhead)
-    return {name: amount(name, nanos) for name, nanos in total.items() if nanos > 0 and is_schedulable(name)}
+    return total

@@ -14,7 +14,7 @@ from vgpu_scheduler.reading.settings import DEFAULTS, SchedulerSettings
 from vgpu_scheduler.reading.view import ClusterView
 from vgpu_scheduler.settings import known_variables, unknown_variables
 from vgpu_scheduler.whatif import World, admission_errors
-from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas, pods_by_namespace
+from vgpu_scheduler.whatif.reasons.count_quotas import count_quotas, pods_by_namespace, unsaid_amounts, usage_in_quotas
 
 IGNORED: Final = "ignored: "
 """The beginning of lines about objects that are left out, which are not warnings."""
@@ -94,7 +94,7 @@ def _unregistered_cards(world: World) -> Iterator[str]:
 
 
 def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Iterator[str]:
-    """Warn about quotas on counts, which are not simulated: the API server may refuse to create pods for them.
+    """Warn about quotas that are not simulated: the API server may refuse to create pods for them.
 
     Parameters
     ----------
@@ -106,8 +106,9 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
     for namespace in sorted({pod.namespace for pod in pods}):
         new = [pod for pod in pods if pod.namespace == namespace]
         others = [pod for pod in there.get(namespace, ()) if pod.uid not in uids]
+        usages = [usage_in_quotas(world, pod) for pod in new]
         for quota in count_quotas(world, namespace, others):
-            asked = copies * sum(map(quota.counted, new))
+            asked = copies * sum(map(quota.counted, usages))
             if asked and not quota.allows(asked):
                 source = "according to its status" if quota.by_status else "by the pods that were read"
                 yield (
@@ -115,6 +116,15 @@ def creation_warnings(world: World, pods: Sequence[Pod], copies: int = 1) -> Ite
                     ": the API server refuses pods beyond that when they are created, which is not "
                     "simulated"
                 )
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for pod in pods:
+        for title, missing in unsaid_amounts(world, pod):
+            lacking.setdefault((title, missing), []).append(pod.key)
+    for (title, missing), keys in sorted(lacking.items()):
+        yield (
+            f"Pod {first_of(keys, 1)}: {missing}: {title} limits that, and the API server refuses pods that do not say"
+            " it when they are created, which is not simulated"
+        )
 
 
 def claim_warnings(world: World, pod: Pod) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision, Outcome, Placement
 from vgpu_scheduler.whatif.objects.cards import card_name
 from vgpu_scheduler.whatif.objects.controllers import controller_of
-from vgpu_scheduler.whatif.reasons.count_quotas import exceeded_count_quotas
+from vgpu_scheduler.whatif.reasons.count_quotas import exceeded_count_quotas, usage_in_quotas
 from vgpu_scheduler.whatif.world.nodes import listed_cards, with_annotation
 from vgpu_scheduler.whatif.world.queue_order import answer_key, placing, pods_before_and_after, queue_of
 from vgpu_scheduler.whatif.world.simulation import created, simulate
@@ -103,7 +103,7 @@ class PodMover:
         if problem := self._world.engine.groups.problem(pod):
             yield _refused_anew(problem)
         for quota in self._exceeded.get(pod.namespace, ()):
-            if quota.counted(pod):
+            if quota.counted(usage_in_quotas(self._world, pod)):
                 allowed = f"{quota.title} allows {quota.limit} of {quota.name}, and more are used"
                 yield f"would not be recreated: {allowed}"
         if not all(budget.allows([pod]) for budget in self._world.engine.budgets.all()):

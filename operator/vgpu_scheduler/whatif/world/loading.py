@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import count
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -97,6 +98,7 @@ class LoadedCluster:
         self._default_classes: dict[str, str] = {}  # with their times of creation
         self._quotas: dict[tuple[str, str], Object] = {}
         self._written: dict[str, Object] = {}  # pods by UID, as they were written
+        self._written_specs = WeakKeyDictionary[object, Object]()  # pods by spec, as one of each was written
         self.nodes: dict[str, Object] = {}
         """Nodes by name, as they were written."""
         self.inventory_objects: dict[str, Object] = {}
@@ -364,6 +366,7 @@ class LoadedCluster:
         pod = decoded(decode_pod, with_defaults(obj, self.creation.priorities), full)
         if not again:
             self._written[pod.uid] = obj
+        self._written_specs[pod.spec] = obj
         return pod
 
     @property

@@ -172,6 +172,10 @@ class World(LoadedCluster):
         """Return a pod as it was written."""
         return self._written[pod.uid]
 
+    def written_alike(self, pod: Pod) -> Object:
+        """Return a pod of the same spec as it was written: one of which this may be a copy."""
+        return self._written_specs[pod.spec]
+
     def served_before(self, pod: Pod, node: str) -> str | None:
         """Return the pod whose lock on a node a pod has to wait for: empty if the lock names none, None without one."""
         lock = self.engine.dialects.node_side.lock(self.engine.algorithm.classes.claims(pod))
