@@ -457,3 +457,28 @@ def test_a_pod_that_was_evicted_and_is_gone_is_told_so(api: Api, *, few_rights: 
         f" its event Preempted says: {said} 3\n"
     )
     assert "no longer exists" not in run("explain", "never").stderr
+
+
+@pytest.mark.parametrize("few_rights", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "controller"), [("ReplicaSet", "over-7d9f"), ("Job", "over"), ("StatefulSet", "over"), ("Other", "x")]
+)
+@pytest.mark.parametrize("asked", [["over"], ["-l", "app=over"], ["deploy/over"], ["job/over"]])
+def test_why_a_controller_cannot_create_its_pods_is_told(
+    api: Api, kind: str, controller: str, asked: list[str], *, few_rights: bool
+) -> None:
+    for minute, (reason, said) in enumerate([("FailedCreate", "old"), ("FailedCreate", "new\n one"), ("Started", "y")]):
+        about = {"involvedObject": {"kind": kind, "namespace": "default", "name": controller}}
+        event = {"reason": reason, "message": said, "lastTimestamp": f"2026-01-01T00:0{minute}:00Z"}
+        api.objects.append(
+            {"kind": "Event", "metadata": {"name": f"f{minute}", "namespace": "default"}, **about, **event}
+        )
+    if few_rights:
+        api.refused = frozenset({"Node"})
+    result = run("explain", *asked)
+    assert result.exit_code == 2
+    told = f". {kind} {controller} cannot create its pods; its event FailedCreate says: new one.\n"
+    is_meant = kind != "Other" or asked[0] == "-l"
+    cannot_read = few_rights and asked == ["over"]  # the answer is that the pod itself cannot be read
+    assert result.stderr.endswith(told) is (is_meant and not cannot_read)
+    assert "cannot create its pods" not in run("explain", "never").stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -21,7 +22,7 @@ from vgpu_scheduler.cli.cluster.messages import (
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, label_selector, own_namespace
 from vgpu_scheduler.cli.cluster.options import FOR_PEOPLE, NAME, WIDE, ForecastOptions
 from vgpu_scheduler.cli.cluster.output import dump
-from vgpu_scheduler.cli.cluster.world import exit_on_error, open_world
+from vgpu_scheduler.cli.cluster.world import EXPECTED_ERRORS, exit_on_error, open_world
 from vgpu_scheduler.cli.explain_from_pod import (
     PodExplanation,
     did_you_mean_pod,
@@ -31,7 +32,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
 )
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, explain_from_page, page_for
-from vgpu_scheduler.cli.pod_events import why_gone
+from vgpu_scheduler.cli.pod_events import why_gone, why_not_created
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted, did_you_mean
@@ -173,6 +174,9 @@ def _pods_to_explain(world: World, view: ClusterView, selected: _SelectedPods, c
         why = why_no_more_in(world, selected.key)
         if view.live and selected.key and selected.key not in world.pods:
             why = why_gone(cluster, selected.key)
+        if view.live and not why:
+            name = selected.key.partition("/")[2]
+            meant = _then(meant, why_not_created(cluster, selected.searched_namespace, name))
         _fail_without_pods(selected, why, meant)
     return pods
 
@@ -184,7 +188,8 @@ def _explain_alone(
     key, home, labels = selected
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
-        _fail_without_pods(selected, meant=did_you_mean_namespace(home, cluster))
+        meant = did_you_mean_namespace(home, cluster)
+        _fail_without_pods(selected, meant=_then(meant, why_not_created(cluster, home)))
     names = [f"{selected.searched_namespace}/{pod['metadata']['name']}" for pod in listed]
     explanations = explain_from_conditions(cluster, selected.searched_namespace, listed, error)
     _show([_without_forecast(each) for each in explanations] if asked_forecast else explanations, key, output, names)
@@ -268,6 +273,7 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
             f"explain is about pods, and {named[0]} is not a pod: name one of its pods (or write -n {before} "
             f"{name} for a"
             f" pod of the namespace {before})"
+            f"{_why_it_has_none(cluster, namespace, name)}"
         )
     name = name if slash and before in _WORDS else named[0]
     if "/" not in name:
@@ -275,6 +281,20 @@ def pod_key(words: Sequence[str], namespace: str | None, cluster: ClusterOptions
     if namespace is not None and name.partition("/")[0] != namespace:
         raise click.UsageError(f"{name} names another namespace than -n {namespace}")
     return name
+
+
+def _why_it_has_none(cluster: ClusterOptions, namespace: str | None, name: str) -> str:
+    """Return why a controller cannot create its pods, as far as a live cluster tells."""
+    if cluster.files:
+        return ""
+    with suppress(*EXPECTED_ERRORS):
+        return _then("", why_not_created(cluster, namespace or own_namespace(cluster), name))
+    return ""
+
+
+def _then(end: str, told: str) -> str:
+    """Return the end of a sentence, which may be a question, with what is told after it, if anything is."""
+    return f"{end}{'' if end.endswith('?') else '.'} {told}" if told else end
 
 
 def _waiting(world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.kube import Object
 from vgpu_scheduler.model import MESSAGE, EventReason, cut
 from vgpu_scheduler.reading import ClusterOptions, get_object
+
+_FAILED_CREATE: Final = "FailedCreate"
+"""The reason of events of controllers whose pods the API server refuses."""
+_MOST_CONTROLLERS: Final = 5
 
 
 class PodEvents(NamedTuple):
@@ -67,6 +71,36 @@ def why_gone(cluster: ClusterOptions, key: str) -> str:
     message = " ".join(str(last.get("message") or "").split())
     told = f"; its event {EventReason.PREEMPTED} says: {cut(message, MESSAGE)}" if message else ""
     return f"no longer exists: it was evicted at {_when(last)} to make room for another pod{told}"
+
+
+def why_not_created(cluster: ClusterOptions, namespace: str, name: str = "") -> str:
+    """Return sentences on the controllers that cannot create its pods, according to its last event; empty for none.
+
+    Parameters
+    ----------
+    name
+        The name that a pod or its controller was asked for with; empty for all controllers of the namespace.
+    """
+    path = collection_path("/api/v1/events", namespace)
+    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector=reason={_FAILED_CREATE}"))
+    if isinstance(listed, str):
+        return ""
+    last: dict[str, str] = {}
+    for event in sorted(
+        (each for each in listed.get("items") or () if each.get("reason") == _FAILED_CREATE), key=_when
+    ):
+        about = event.get("involvedObject") or {}
+        if about.get("namespace", namespace) == namespace and _is_meant(str(about.get("name") or ""), name):
+            last[f"{about.get('kind')} {about.get('name')}"] = " ".join(str(event.get("message") or "").split())
+    return " ".join(
+        f"{title} cannot create its pods; its event {_FAILED_CREATE} says: {cut(message, MESSAGE)}."
+        for title, message in sorted(last.items())[:_MOST_CONTROLLERS]
+    )
+
+
+def _is_meant(controller: str, name: str) -> bool:
+    """Tell whether a name is that of a controller, of one that has made it, or of a pod that it would make."""
+    return not name or controller == name or controller.startswith(f"{name}-") or name.startswith(f"{controller}-")
 
 
 def _last_of(

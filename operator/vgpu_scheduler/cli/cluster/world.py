@@ -28,7 +28,7 @@ from vgpu_scheduler.reading import (
 from vgpu_scheduler.settings import SettingsError
 from vgpu_scheduler.whatif import InvalidObjectsError, World
 
-_EXPECTED_ERRORS = (
+EXPECTED_ERRORS = (
     FileError,
     LogError,
     PyarrowMissingError,
@@ -46,7 +46,7 @@ def exit_on_error() -> Iterator[None]:
     """End the command with a message and status 2 if something cannot be read."""
     try:
         yield
-    except _EXPECTED_ERRORS as error:
+    except EXPECTED_ERRORS as error:
         if is_unwritable(error):
             raise  # main ends every command alike
         role = f". {ROLE_WITH_RIGHTS}" if isinstance(error, MissingRightsError) and error.is_forbidden else ""
