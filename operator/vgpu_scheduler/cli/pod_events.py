@@ -58,17 +58,11 @@ def why_gone(cluster: ClusterOptions, key: str) -> str:
         ``namespace/name`` of the pod.
     """
     namespace, _, name = key.partition("/")
-    query = f"involvedObject.kind=Pod,involvedObject.name={name},reason={EventReason.PREEMPTED}"
-    path = collection_path("/api/v1/events", namespace)
-    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
-    if isinstance(listed, str):
+    about = f"involvedObject.kind=Pod,involvedObject.name={name}"
+    events = [each for each in _events(cluster, namespace, EventReason.PREEMPTED, about) or () if _name(each) == name]
+    if not events:
         return ""
-    events = [event for event in listed.get("items") or () if event.get("reason") == EventReason.PREEMPTED]
-    about = [event for event in events if (event.get("involvedObject") or {}).get("name") == name]
-    if not about:
-        return ""
-    last = max(about, key=_when)
-    message = " ".join(str(last.get("message") or "").split())
+    last, message = events[-1], _message(events[-1])
     told = f"; its event {EventReason.PREEMPTED} says: {cut(message, MESSAGE)}" if message else ""
     return f"no longer exists: it was evicted at {_when(last)} to make room for another pod{told}"
 
@@ -81,17 +75,11 @@ def why_not_created(cluster: ClusterOptions, namespace: str, name: str = "") -> 
     name
         The name that a pod or its controller was asked for with; empty for all controllers of the namespace.
     """
-    path = collection_path("/api/v1/events", namespace)
-    listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector=reason={_FAILED_CREATE}"))
-    if isinstance(listed, str):
-        return ""
-    last: dict[str, str] = {}
-    for event in sorted(
-        (each for each in listed.get("items") or () if each.get("reason") == _FAILED_CREATE), key=_when
-    ):
-        about = event.get("involvedObject") or {}
-        if about.get("namespace", namespace) == namespace and _is_meant(str(about.get("name") or ""), name):
-            last[f"{about.get('kind')} {about.get('name')}"] = " ".join(str(event.get("message") or "").split())
+    last = {
+        f"{event['involvedObject'].get('kind')} {_name(event)}": _message(event)
+        for event in _events(cluster, namespace, _FAILED_CREATE) or ()
+        if _is_meant(_name(event), name)
+    }
     return " ".join(
         f"{title} cannot create its pods; its event {_FAILED_CREATE} says: {cut(message, MESSAGE)}."
         for title, message in sorted(last.items())[:_MOST_CONTROLLERS]
@@ -107,15 +95,39 @@ def _last_of(
     cluster: ClusterOptions, namespace: str, reason: EventReason, uid: str
 ) -> dict[str, tuple[str, str]] | None:
     """Return when the last event of a reason was observed about each pod, and its message, by UID."""
-    query = f"reason={reason}"
-    query = f"involvedObject.uid={uid},{query}" if uid else query
+    events = _events(cluster, namespace, reason, f"involvedObject.uid={uid}" if uid else "")
+    if events is None:
+        return None
+    return {
+        (event.get("involvedObject") or {}).get("uid", ""): (_when(event), str(event.get("message") or ""))
+        for event in events
+    }
+
+
+def _events(cluster: ClusterOptions, namespace: str, reason: str, about: str = "") -> list[Object] | None:
+    """Return the events of a reason in a namespace, the last one last; None if they cannot be read.
+
+    Parameters
+    ----------
+    about
+        The field selector of the objects that they are about; empty for all.
+    """
+    query = ",".join(filter(None, (about, f"reason={reason}")))
     path = collection_path("/api/v1/events", namespace)
     listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
     if isinstance(listed, str):
         return None
-    events = sorted((each for each in listed.get("items") or () if each.get("reason") == reason), key=_when)
-    about = ((event.get("involvedObject") or {}).get("uid", "") for event in events)
-    return {each: (_when(event), str(event.get("message") or "")) for each, event in zip(about, events, strict=True)}
+    return sorted((each for each in listed.get("items") or () if each.get("reason") == reason), key=_when)
+
+
+def _name(event: Object) -> str:
+    """Return the name of the object that an event is about."""
+    return str((event.get("involvedObject") or {}).get("name") or "")
+
+
+def _message(event: Object) -> str:
+    """Return the message of an event in one line."""
+    return " ".join(str(event.get("message") or "").split())
 
 
 def _when(event: Object) -> str:
