@@ -317,6 +317,34 @@ def test_explain_says_why_a_pod_has_failed(
     assert len(run("explain", "large").stderr) < 2000
 
 
+@pytest.mark.parametrize("refused", [(), ("Node", "Pod")])
+@pytest.mark.parametrize("coexists", [False, True])
+@pytest.mark.parametrize(
+    ("named", "limits", "reason"),
+    [
+        ("default-scheduler", {"nvidia.com/gpu": "1"}, "UnexpectedAdmissionError"),
+        ("other", {"nvidia.com/gpu": "2"}, "UnexpectedAdmissionError"),
+        ("default-scheduler", {"nvidia.com/gpu": "1"}, "OutOfnvidia.com/gpu"),
+        ("default-scheduler", {"cpu": "1"}, "UnexpectedAdmissionError"),
+        ("vgpu-scheduler", {"nvidia.com/gpu": "1"}, "UnexpectedAdmissionError"),
+    ],
+)
+def test_explain_says_that_a_rejected_pod_names_a_scheduler_that_device_plugins_do_not_serve(
+    api: Api, refused: tuple[str, ...], named: str, limits: dict[str, str], reason: str, *, coexists: bool
+) -> None:
+    api.refused = frozenset(refused)
+    api.settings = f"coexist_with: [{named}]\n" if coexists and named != "vgpu-scheduler" else None
+    (large,) = (obj for obj in api.objects if obj["metadata"]["name"] == "large")
+    large["spec"] |= {"nodeName": "a", "schedulerName": named}
+    large["spec"]["containers"][0]["resources"] = {"limits": limits}
+    large["status"] = {"phase": "Failed", "reason": reason, "message": "Allocate failed due to no allocation"}
+    told = run("explain", "large").stderr
+    is_cause = named != "vgpu-scheduler" and not coexists and "cpu" not in limits and reason.startswith("Unexpected")
+    cause = f"the likely cause is that it names the scheduler {named}, whose pods"
+    assert (cause in told) is is_cause, told
+    assert told.endswith("create it anew with spec.schedulerName: vgpu-scheduler\n") is is_cause
+
+
 def test_explain_says_why_a_bound_pod_is_not_on_another_node(api: Api) -> None:
     api.objects += [node("b", cards=1), running("second", "b", "GPU-b-0", 6000)]
     api.objects += [node("c", cards=1), running("third", "c", "GPU-c-0", 14000), node("d", cards=0)]

@@ -308,11 +308,56 @@ def test_that_nothing_can_be_forecast_without_nodes_is_said(api: Api) -> None:
     assert f"--forecast: How long it will wait cannot be estimated: {why}." in simulated.stderr
 
 
-def test_a_pod_of_the_default_scheduler_is_left_to_it(api: Api) -> None:
-    asked = waiting("p")
+@pytest.mark.parametrize("coexists", [False, True])
+@pytest.mark.parametrize("limits", [{}, {"cpu": "2"}, {"nvidia.com/mig-1g.10gb": "1"}])
+def test_a_pod_of_the_default_scheduler_without_our_resources_is_left_to_it(
+    api: Api, limits: dict[str, str], *, coexists: bool
+) -> None:
+    asked = waiting("p", "0/3 nodes are available: 3 Insufficient cpu.")
     asked["spec"]["schedulerName"] = "default-scheduler"
+    asked["spec"]["containers"][0]["resources"] = {"limits": {**limits, **({GPU: "1"} if coexists else {})}}
+    api.settings = "coexist_with: [default-scheduler]\n" if coexists else None
     api.objects += [asked]
     assert not any("schedulerName" in remedy for remedy in explained(api, "p")["remedies"])
+
+
+ANEW = "create it anew with spec.schedulerName: vgpu-scheduler instead of "
+
+
+@pytest.mark.parametrize("tried", [False, True])
+@pytest.mark.parametrize("named", ["default-scheduler", "gang-scheduler", "vgpu-schedulr"])
+@pytest.mark.parametrize(
+    "limits", [{GPU: "1", MEMORY: "500"}, {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"}]
+)
+@pytest.mark.parametrize("settings", [None, "dialects: [hami]\n"])
+def test_resources_that_no_kubelet_offers_are_asked_of_this_scheduler_first(
+    api: Api, limits: dict[str, str], named: str, settings: str | None, *, tried: bool
+) -> None:
+    """What another scheduler says of them does not help."""
+    lacking = ", ".join(f"5 Insufficient {name}" for name in limits)
+    message = f"0/9 nodes are available: {lacking}, 4 node(s) had untolerated taint(s)."
+    asked = waiting("p", message if tried else "")
+    asked["spec"]["schedulerName"] = named
+    asked["spec"]["containers"][0]["resources"] = {"limits": limits}
+    api.objects += [asked]
+    api.settings = settings
+    answer = explained(api, "p")
+    (only,) = answer["remedies"]
+    assert only.startswith(ANEW + named)
+    assert not answer["scheduler"]["ours"]
+
+
+@pytest.mark.parametrize("tried", [False, True])
+@pytest.mark.parametrize("limits", [{GPU: "1"}, {"hygon.com/dcunum": "2"}])
+def test_whole_cards_may_be_meant_for_the_default_scheduler(api: Api, limits: dict[str, str], *, tried: bool) -> None:
+    message = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector." if tried else ""
+    asked = waiting("p", message, nodeSelector={"pool": "x"})
+    asked["spec"]["schedulerName"] = "default-scheduler"
+    asked["spec"]["containers"][0]["resources"] = {"limits": limits}
+    api.objects += [asked]
+    first, *others = explained(api, "p")["remedies"]
+    assert first == f"if shares of cards are meant, {ANEW}default-scheduler"
+    assert any("nodeSelector" in each for each in others) is tried
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -19,6 +18,7 @@ from vgpu_scheduler.cli.explain_from_pod import did_you_mean_pod
 from vgpu_scheduler.kube import LabelSelector
 from vgpu_scheduler.model import counted, names_model
 from vgpu_scheduler.reading import ClusterOptions, why_no_more_in
+from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import (
     MOST_MOVES,
     EvictionStep,
@@ -58,7 +58,7 @@ def run(
         world, view = open_world(cluster, keeping=True)
         names = view.scheduler.settings.scheduler_names
         if pod is not None:
-            _make_room(world, pod_key((pod,), namespace, cluster), names, output)
+            _make_room(world, pod_key((pod,), namespace, cluster), view.scheduler.settings, output)
             return
         chosen = _chosen_cards(world, model, labels)
         plan = defrag(
@@ -166,11 +166,12 @@ def _eviction(key: str) -> str:
     return f"echo '{json.dumps(body)}' | kubectl create -f - --raw {pod_path(namespace, name, 'eviction')}"
 
 
-def _make_room(world: World, key: str, names: Sequence[str], output: str) -> None:
+def _make_room(world: World, key: str, settings: Settings, output: str) -> None:
     """Print the fewest moves after which a pod fits."""
+    names = settings.scheduler_names
     waiting = next((pod for pod in world.pending.values() if pod.key == key), None)
     if waiting is None:
-        why = why_no_more_in(world, key)
+        why = why_no_more_in(world, key, settings)
         meant = did_you_mean_pod(key, [pod.key for pod in world.pending.values()])
         fail(f"pod {key} {why}" if why else f"there is no pod {key} that waits{meant}")
     if waiting.scheduler_name not in names:

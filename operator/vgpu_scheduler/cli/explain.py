@@ -171,7 +171,7 @@ def _pods_to_explain(world: World, view: ClusterView, selected: _SelectedPods, c
     if not pods:
         meant = did_you_mean_pod(selected.key, [each.key for each in known]) if selected.key else ""
         meant = meant or did_you_mean_namespace(selected.searched_namespace, cluster, world)
-        why = why_no_more_in(world, selected.key)
+        why = why_no_more_in(world, selected.key, view.scheduler.settings)
         if view.live and selected.key and selected.key not in world.pods:
             why = why_gone(cluster, selected.key)
         if view.live and not why:

@@ -26,12 +26,15 @@ from vgpu_scheduler.reading import (
     NAMESPACED_KINDS,
     ClusterOptions,
     MissingRightsError,
+    asks_beyond_kubelets,
     describe_decision,
     describe_place,
     describe_terminating,
     get_object,
     is_ours,
+    lacks_beyond_kubelets,
     named_anew,
+    named_anew_for_cards,
     record_of,
     settings_notes,
     why_no_more,
@@ -179,7 +182,8 @@ def explain_from_conditions(
     error.scheduler = error.scheduler.for_namespace(cluster.overrides)
     keys = [f"{namespace}/{found['metadata']['name']}" for found in pods]
     for key, found in zip(keys, pods, strict=True):
-        if why := why_no_more(World(error.scheduler.options).pod(found), found):
+        world = World(error.scheduler.options)
+        if why := why_no_more(world, world.pod(found), found, error.scheduler.settings):
             fail(f"pod {key} {why}")
     placed = [_bound(key, found, error) for key, found in zip(keys, pods, strict=True)]
     if all(placed):
@@ -197,7 +201,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     pod, turn = reading.world.pod(found), events.turn if events else ""
     note_group(reading.world, pod, str(condition.get("message", "")), events.failed if events else "")
     now = {"reason": str(EventReason.WAITING_FOR_NODE), "message": turn} if turn else condition
-    ours = _may_be_ours(pod, condition, error)
+    ours = _may_be_ours(reading.world, pod, condition, error)
     advised = _advised(reading, found, now, events.failed if events and not turn else "", ours=ours)
     rights = [*(["list events"] if events is None else []), *reading.rights]
     missing = f"{error}, {', '.join(rights)} in namespace {pod.namespace}" if rights else str(error)
@@ -215,7 +219,7 @@ def _explain_waiting(key: str, found: Object, reading: _Reading) -> PodExplanati
     return PodExplanation(plain, lines, waiting.exit_status)
 
 
-def _may_be_ours(pod: Pod, condition: Object, error: MissingRightsError) -> bool:
+def _may_be_ours(world: World, pod: Pod, condition: Object, error: MissingRightsError) -> bool:
     """Tell whether this scheduler may place a pod: its settings name that scheduler, or are not known.
 
     Where the settings are assumed, a pod that some scheduler has tried may name this one by a name of the real ones.
@@ -223,7 +227,9 @@ def _may_be_ours(pod: Pod, condition: Object, error: MissingRightsError) -> bool
     named, scheduler = pod.scheduler_name, error.scheduler
     if is_ours(named, scheduler.settings):
         return True
-    return bool(scheduler.is_assumed and condition.get("message") and named_anew(named, scheduler.settings))
+    message = str(condition.get("message", ""))
+    tried = bool(message) and not lacks_beyond_kubelets(world, pod, message)
+    return bool(scheduler.is_assumed and tried and named_anew(named, scheduler.settings))
 
 
 def _read(cluster: ClusterOptions, namespace: str, error: MissingRightsError, *, of_all: bool) -> _Reading:
@@ -258,7 +264,9 @@ def _advised(reading: _Reading, found: Object, condition: Object, event: str, *,
     """Return the remedies for a waiting pod."""
     world, error, message = reading.world, reading.error, str(condition.get("message", ""))
     pod = world.pod(found)
-    anew = "" if ours else named_anew(pod.scheduler_name, error.scheduler.settings)
+    anew = "" if ours else named_anew_for_cards(world, pod, error.scheduler.settings)
+    if anew and asks_beyond_kubelets(world, pod):
+        condition, message, event = {}, "", ""  # of a scheduler that does not know these resources
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     turn = [_WAIT] if condition.get("reason") == EventReason.WAITING_FOR_NODE else []
     first = [*map(do, [*([anew] if anew else []), *turn, *of_group]), *_of_other_member(reading, condition)]

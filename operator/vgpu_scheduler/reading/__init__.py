@@ -45,7 +45,14 @@ if TYPE_CHECKING:
         keep_room_for_others,
         number_of_copies,
     )
-    from vgpu_scheduler.reading.schedulers import is_ours, left_to_whom, named_anew
+    from vgpu_scheduler.reading.schedulers import (
+        asks_beyond_kubelets,
+        is_ours,
+        lacks_beyond_kubelets,
+        left_to_whom,
+        named_anew,
+        named_anew_for_cards,
+    )
     from vgpu_scheduler.reading.settings import SchedulerSettings, SettingsObjects, settings_from_file
     from vgpu_scheduler.reading.view import (
         ALL_KINDS,
@@ -104,6 +111,7 @@ __all__ = [
     "add_copies",
     "answers_to",
     "ask_page",
+    "asks_beyond_kubelets",
     "at_home",
     "card_places",
     "change_nodes",
@@ -128,12 +136,14 @@ __all__ = [
     "is_ours",
     "keep_room",
     "keep_room_for_others",
+    "lacks_beyond_kubelets",
     "left_to_whom",
     "list_objects",
     "listed_resources",
     "make_world",
     "may_delete_pods_in",
     "named_anew",
+    "named_anew_for_cards",
     "namespaces_of",
     "namespaces_to_delete_pods_in",
     "new_pods",

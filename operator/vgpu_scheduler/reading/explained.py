@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from vgpu_scheduler.kube import Object, Pod
 from vgpu_scheduler.model import DECISION, MESSAGE, EventReason, counted, cut
 from vgpu_scheduler.predicates import gated
-from vgpu_scheduler.reading.schedulers import announced_for, is_ours, left_to_whom
+from vgpu_scheduler.reading.schedulers import announced_for, asks_for_ours, is_ours, is_served, left_to_whom
 from vgpu_scheduler.reading.settings import SchedulerSettings
+from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import Explanation, Remedy, World, awaited_volumes, explain_bound, explain_pod
+
+_ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
+"""The reason of a kubelet for a pod whose devices a device plugin does not allocate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +174,31 @@ def describe_terminating(pod: Pod) -> str:
     return "It is being deleted: its resources count as used until it has ended." if pod.deleting else ""
 
 
-def why_no_more(pod: Pod, written: Object) -> str:
+def why_no_more(world: World, pod: Pod, written: Object, settings: Settings) -> str:
     """Return a clause why an existing pod neither waits nor runs, according to its object; empty if it does."""
     if pod.node_name and not pod.terminal:
         return ""
     if pod.terminal:
-        return f"has ended ({pod.phase}): it neither waits nor runs{_last_words(pod, written)}"
+        return f"has ended ({pod.phase}): it neither waits nor runs{_last_words(world, pod, written, settings)}"
     return "is being deleted and is bound to no node: it no longer waits" if pod.deleting else ""
 
 
-def why_no_more_in(world: World, key: str) -> str:
+def why_no_more_in(world: World, key: str, settings: Settings) -> str:
     """Return :func:`why_no_more` of a pod of a world; empty if there is no such pod."""
     pod = world.pods.get(key)
-    return "" if pod is None else why_no_more(pod, world.written(pod))
+    return "" if pod is None else why_no_more(world, pod, world.written(pod), settings)
 
 
-def _last_words(pod: Pod, written: Object) -> str:
+def _last_words(world: World, pod: Pod, written: Object, settings: Settings) -> str:
     """Return what the status of an ended pod says, as the end of a sentence; empty if it gives no reason."""
     status = written.get("status") or {}
     said = (" ".join(str(status.get(field) or "").split()) for field in ("reason", "message"))
     told = ": ".join(filter(None, said))
     where = f"; see {EventReason.REJECTED_BY_KUBELET} in the runbook" if pod.rejection else ""
+    if pod.rejection == _ADMISSION_ERROR and asks_for_ours(world, pod) and not is_served(pod.scheduler_name, settings):
+        ours = settings.scheduler_names[0]
+        cause = f"it names the scheduler {pod.scheduler_name}, whose pods the device plugin of shared cards rejects"
+        where += f"; the likely cause is that {cause}: create it anew with spec.schedulerName: {ours}"
     return f"; its status says {cut(told, MESSAGE)}{where}" if told else ""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from vgpu_scheduler.admission import DEFAULT_SCHEDULER, AdmissionRules, review
 from vgpu_scheduler.kube import Pod
+from vgpu_scheduler.predicates.reasons import insufficient, rejections_in
 from vgpu_scheduler.reading.admitted_form import is_left_out
 from vgpu_scheduler.settings import Settings
 from vgpu_scheduler.whatif import World
@@ -61,11 +62,52 @@ def assumed_scheduler_note(world: World, settings: Settings, pod: Mapping[str, A
 
 def named_anew(named: str, settings: Settings) -> str:
     """Return what to do about a pod whose scheduler is unknown; empty if it is known."""
-    if named in {DEFAULT_SCHEDULER, *settings.coexist_with, *settings.scheduler_names}:
+    if named == DEFAULT_SCHEDULER or is_served(named, settings):
         return ""
     meant = meant_scheduler(named, settings.scheduler_names, settings.coexist_with)
-    text = f"create it anew with spec.schedulerName: {meant or settings.scheduler_names[0]} instead of {named}"
+    text = _create_anew(named, meant or settings.scheduler_names[0])
     return text if meant else f"{text}, unless a scheduler of that name runs in the cluster"
+
+
+def named_anew_for_cards(world: World, pod: Pod, settings: Settings) -> str:
+    """Return what to do about a pod whose scheduler is unknown, or does not place its cards; empty if it may do so.
+
+    The default scheduler can place whole cards of another device plugin under the names of ours, but nothing that no
+    kubelet offers.
+    """
+    named = pod.scheduler_name
+    if named != DEFAULT_SCHEDULER or is_served(named, settings):
+        return named_anew(named, settings)
+    text = _create_anew(named, settings.scheduler_names[0])
+    if asks_beyond_kubelets(world, pod):
+        return text
+    return f"if shares of cards are meant, {text}" if asks_for_ours(world, pod) else ""
+
+
+def asks_beyond_kubelets(world: World, pod: Pod) -> bool:
+    """Tell whether a pod asks for device resources that no kubelet offers: no other scheduler finds a node for it."""
+    return not world.engine.dialects.unknown_to_kubelet.isdisjoint(pod.spec.resource_names)
+
+
+def lacks_beyond_kubelets(world: World, pod: Pod, message: str) -> bool:
+    """Tell whether a pod's condition says that nodes lack such resources, which this scheduler never says."""
+    _, lacking = rejections_in(message)
+    unknown = world.engine.dialects.unknown_to_kubelet.intersection(pod.spec.resource_names)
+    return any(insufficient(name).text in lacking for name in unknown)
+
+
+def asks_for_ours(world: World, pod: Pod) -> bool:
+    """Tell whether a pod asks for device resources of the settings."""
+    return not pod.spec.resource_names.keys().isdisjoint(world.engine.dialects.resources)
+
+
+def is_served(named: str, settings: Settings) -> bool:
+    """Tell whether device plugins serve the pods of a scheduler: of this one, and of those that it coexists with."""
+    return named in {*settings.coexist_with, *settings.scheduler_names}
+
+
+def _create_anew(named: str, ours: str) -> str:
+    return f"create it anew with spec.schedulerName: {ours} instead of {named}"
 
 
 def _meant(named: str, settings: Settings) -> str:

@@ -135,7 +135,7 @@ def pod_page(world: World, view: ClusterView, key: str, node: str, visibility: V
     NotFoundError
         If the pod or node does not exist, or the visitor may not see the pod.
     """
-    pod = _present_pod(world, key, node, visibility)
+    pod = _present_pod(world, view, key, node, visibility)
     cards = visibility.cards(card for card in usage.cards(world) if key in card.pods)
     written = world.written(pod)
     told = explain_one(world, view.scheduler, pod, node)
@@ -176,7 +176,7 @@ def edited_page(world: World, view: ClusterView, key: str, query: Query, visibil
         If the new request cannot be understood.
     """
     node = query.get("node")
-    known = _present_pod(world, key, node, visibility)
+    known = _present_pod(world, view, key, node, visibility)
     changed = edited(world, world.written(known), query)
     keep_room(world, view)
     world.forget_pod(key)
@@ -196,7 +196,7 @@ def _own(written: Object) -> str:
     return json.dumps({part: written.get(part) for part in ("metadata", "spec")})
 
 
-def _present_pod(world: World, key: str, node: str, visibility: Visibility) -> Pod:
+def _present_pod(world: World, view: ClusterView, key: str, node: str, visibility: Visibility) -> Pod:
     """Return a pod that waits or runs; one that the visitor may not see is treated as missing.
 
     Raises
@@ -207,7 +207,7 @@ def _present_pod(world: World, key: str, node: str, visibility: Visibility) -> P
     sees = visibility.sees_pod(key)
     pod = next((pod for pod in world.present_pods if pod.key == key), None) if sees else None
     if pod is None:
-        why = why_no_more_in(world, key) if sees else ""
+        why = why_no_more_in(world, key, view.scheduler.settings) if sees else ""
         unseen = "" if visibility.is_whole else ", or you may not see it"
         raise NotFoundError(f"pod {key} {why}" if why else f"there is no pod {key} that waits or runs{unseen}")
     if node and not world.has_node(node):
