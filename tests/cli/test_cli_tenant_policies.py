@@ -260,3 +260,55 @@ def test_a_limit_of_memory_is_kept_with_the_one_that_is_exceeded(api: Api, seed:
         assert goes_to(cards, *policies, changed)[0] == "a", amounts
     raised = next(each for each in remedies if "coresPerPod" in each and "raised" in each)
     assert "limits the memory of a pod, and denies larger cards" in raised
+
+
+# Policies about peers and NUMA nodes ----------------------------------------------------------------------------------
+
+
+def of_devices(kind: str, **devices: Any) -> dict[str, Any]:
+    """Return a policy with some fields of its section devices."""
+    metadata = {"name": "l", "uid": "l", **({"namespace": "team"} if kind == "VGPUPolicy" else {})}
+    return {"kind": kind, "metadata": metadata, "spec": {"devices": devices}}
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_policy_that_keeps_a_pod_from_its_peers_is_named_with_them(api: Api, seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    cards, keys = int(rng.integers(1, 4)), ["app", "tier"][: int(rng.integers(1, 3))]
+    labels = {"app": "x", "tier": "y"}
+    peers = [running(f"peer-{number}", "a", f"GPU-a-{number}", 10) for number in range(cards)]
+    beside = running("beside", "a", "GPU-a-0", 10)
+    for each in (*peers, beside):
+        each["metadata"] |= {"namespace": "team", "labels": labels if each is not beside else {"app": "other"}}
+    asked = waiting("p")
+    asked["metadata"]["labels"] = labels
+    policy = of_devices(kind, apartFrom={"matchLabelKeys": keys})
+    api.objects[:] = [node("a", cards), *peers, beside, policy, asked]
+    assert not decided(api, "p")
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    (changed,) = [each for each in remedies if "spec.devices.apartFrom" in each]
+    assert changed.startswith(f"have spec.devices.apartFrom of {kind} ")
+    assert f"end pods of your own: {', '.join(sorted(f'team/peer-{number}' for number in range(cards)))}" in remedies
+    api.objects[:] = [node("a", cards), *peers, beside, asked]
+    assert decided(api, "p") == "a"
+
+
+@pytest.mark.parametrize("numa", ["Required", "None", ""])
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("cards", [2, 4])
+def test_a_policy_that_wants_one_numa_node_is_named(api: Api, kind: str, numa: str, cards: int) -> None:
+    asked = waiting("p")
+    asked["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(cards), MEMORY: "10"}}
+    if numa != "Required":
+        asked["metadata"]["annotations"] = {"nvidia.com/numa-bind": "true"}
+    policy = of_devices(kind, policy="spread", **({"numa": numa} if numa else {}))
+    place = node("a", cards)
+    listed = place["metadata"]["annotations"]
+    listed["hami.io/node-nvidia-register"] = re.sub(  # each card on a NUMA node of its own
+        r"A100,0,true,(\d+)", r"A100,\1,true,\1", listed["hami.io/node-nvidia-register"]
+    )
+    api.objects[:] = [place, policy, asked]
+    assert not decided(api, "p")
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    assert any(f"have spec.devices.numa of {kind} " in each for each in remedies) is (numa == "Required"), remedies

@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vgpu_scheduler.kube import Pod
-from vgpu_scheduler.model import MUTEX, WHOLE, CardReason, policy_words
+from vgpu_scheduler.model import MUTEX, WHOLE, CardReason, by_name, policy_words
 from vgpu_scheduler.policy import OVERRIDES, UpperBound
 from vgpu_scheduler.predicates import reasons as filters
 from vgpu_scheduler.whatif.advice.corrections import corrected
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less, do
 from vgpu_scheduler.whatif.objects.amounts import is_claim
+from vgpu_scheduler.whatif.objects.card_names import asks_for_cards, card_names
 from vgpu_scheduler.whatif.reasons.causes import describe_selector, leaves_memory_to_cards, rules_of_cards
 from vgpu_scheduler.whatif.reasons.mismatch import MODEL_WORD
 from vgpu_scheduler.whatif.reasons.namespace_objects import NamespaceObjects
 from vgpu_scheduler.whatif.tenant_advice.needs import PodRequest
 from vgpu_scheduler.whatif.tenant_advice.nodes import is_of
 from vgpu_scheduler.whatif.tenant_advice.policy_limits import denies_larger_cards, memory_limit_of
+from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
 _CHANGED: Final = "have it changed, or wait until cards are idle"
@@ -47,6 +49,7 @@ def policy_remedies(world: World, pod: Pod, message: str, namespace_objects: Nam
         hidden = namespace_objects.hidden_policy
         if not found and hidden and not _wants_idle_cards(world, pod):
             yield do(f"if {hidden}, gives the pod idle cards only: {_CHANGED}")
+    yield from map(do, _of_peers_and_numa(world, pod, message))
 
 
 def _wants_idle_cards(world: World, pod: Pod) -> bool:
@@ -69,6 +72,35 @@ def _of_idle_cards(world: World, pod: Pod) -> Iterator[str]:
             yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards of its own only"
         elif MUTEX in policy_words(str(devices.get("policy") or "")):
             yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
+
+
+def _of_peers_and_numa(world: World, pod: Pod, message: str) -> Iterator[str]:
+    """Yield the policies that keep a pod from cards of its peers, or want its cards on one NUMA node."""
+    by_peers, by_numa = (each.text in message for each in (CardReason.CardHeldByPeer, CardReason.NumaNotFit))
+    for title, policy in world.policies_in_force(pod, "devices") if by_peers or by_numa else ():
+        devices = policy["spec"].get("devices") or {}
+        keys = (devices.get("apartFrom") or {}).get("matchLabelKeys")
+        if by_peers and keys and pod.labels.keys() >= set(keys):
+            same = f"pods of the namespace with the same {by_name('label', keys)}"
+            yield f"have spec.devices.apartFrom of {title} changed or removed: it allows no cards of {same}"
+            yield f"end pods of your own: {few(_peers(world, pod, keys), 'pods') or same}"
+        if by_numa and devices.get("numa") == "Required":
+            yield (
+                f"have spec.devices.numa of {title} changed or removed: it allows only cards of one NUMA node to each"
+                " container"
+            )
+
+
+def _peers(world: World, pod: Pod, keys: Sequence[str]) -> list[str]:
+    """Return the running pods of a pod's namespace that have its values of some labels and ask for cards."""
+    own, names = [pod.labels.get(key) for key in keys], card_names(world.engine.dialects)
+    return sorted(
+        each.key
+        for each in world.bound.values()
+        if each.namespace == pod.namespace
+        and [each.labels.get(key) for key in keys] == own
+        and asks_for_cards(names, each)
+    )
 
 
 def _selectors(world: World, pod: Pod) -> Iterator[str]:
