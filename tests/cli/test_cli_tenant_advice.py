@@ -378,9 +378,8 @@ def test_what_keeps_all_nodes_closed_is_told_with_all_that_is_said_of_quotas(api
     assert ("unmanaged node" in hows) is any("have more nodes managed" in each for each in remedies)
     assert remedies
     for each in remedies:
-        assert each.startswith(("wait until the nodes or the pods on them change", "have more nodes", "tolerate a")), (
-            each
-        )
+        of_nodes = ("wait until the nodes or the pods on them change", "have more nodes", "have cordoned", "tolerate a")
+        assert each.startswith(of_nodes), each
         assert not done(api, "p", each)
     api.objects[:] = [*api.objects, node("open", 1, labels={"pool": "vgpu"})]
     for each in remedies:

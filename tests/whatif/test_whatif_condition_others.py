@@ -332,3 +332,33 @@ def test_of_a_card_of_which_an_event_says_nothing_that_is_known_no_empty_advice_
     assert not found.near_miss.shortages
     assert all(found.advice)
     assert bool(found.advice) is bool(message)
+
+
+@pytest.mark.parametrize("cordoned", [0, 1, 40])
+@pytest.mark.parametrize("tainted", [0, 2])
+@pytest.mark.parametrize(
+    ("spec", "reason", "keeps"),
+    [
+        ({"nodeSelector": {"pool": "x"}}, "node(s) didn't match Pod's node affinity/selector", "nodeSelector"),
+        ({}, "CardTypeMismatch", "nvidia.com/use-gputype"),
+        ({}, "Insufficient cpu", "of cpu"),
+        ({}, "", ""),
+    ],
+)
+def test_nodes_that_are_cordoned_may_be_the_ones_that_fit(
+    spec: dict[str, Any], reason: str, keeps: str, cordoned: int, tainted: int
+) -> None:
+    asked = pod("p", {HAMI[0]: 1, "cpu": "4"}, **spec)
+    asked["metadata"]["annotations"] = {"nvidia.com/use-gputype": "H100"}
+    world, waiting = world_of(node("a"), asked)
+    taint, cordon = "node(s) had untolerated taint(s)", "node(s) were unschedulable"
+    counts = ((3 if reason else 0, reason), (tainted, taint), (cordoned, cordon))
+    told = ", ".join(f"{number} {why}" for number, why in counts if number)
+    if not told:
+        return
+    total = sum(number for number, _ in counts)
+    remedies = remedies_from_condition(world, waiting, f"0/{total} nodes are available: {told}.", "").remedies
+    uncordoned = sum("have cordoned nodes uncordoned, or wait until they are" in each for each in remedies)
+    assert uncordoned == bool(cordoned), remedies
+    assert any("tolerate a taint" in each for each in remedies) is (bool(tainted) and reason != "Insufficient cpu")
+    assert not keeps or any(keeps in each for each in remedies)

@@ -194,7 +194,6 @@ def test_the_nearest_card_is_on_a_node_that_keeps_the_pod_away_by_its_cards(seed
     "reason",
     [
         "Too many pods",
-        "node(s) were unschedulable",
         "CardCordoned",
         "node(s) didn't satisfy existing pods anti-affinity rules",
     ],

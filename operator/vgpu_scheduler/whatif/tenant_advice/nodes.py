@@ -31,6 +31,8 @@ _BEFORE_RESOURCES: Final = frozenset(
     )
 )
 """Reasons that are given before resources are checked, or with them: they do not tell whether a node has enough."""
+_CLOSING: Final = frozenset((filters.TAINT.text, filters.UNSCHEDULABLE.text))
+"""Reasons of nodes that take no pods like this one, whatever they have."""
 _PLUGINS: Final = {each.text: each.plugin for each in vars(filters).values() if isinstance(each, filters.Reason)}
 """The filters by the text of their reasons; all reasons of cards are of one filter."""
 _OF_NUMBER: Final = (CardReason.AllocatedCardsInsufficientRequest, CardReason.NodeInsufficientDevice)
@@ -62,8 +64,8 @@ class NodeRejections:
         return cls(*filters.rejections_in(message))
 
     def is_of_all(self, reason: str) -> bool:
-        """Tell whether all nodes give a reason, apart from those with taints that the pod does not tolerate."""
-        others = self.nodes - self.counts.get(filters.TAINT.text, 0)
+        """Tell whether all nodes give a reason, apart from closed ones: cordoned or with taints that repel the pod."""
+        others = self.nodes - sum(self.counts.get(each, 0) for each in _CLOSING)
         return 0 < others <= self.counts.get(reason, 0)
 
     def lacks_everywhere(self, reason: str) -> bool:
@@ -90,8 +92,8 @@ class NodeRejections:
         return any(self.is_of_all(each) or self.lacks_everywhere(each) for each in enough)
 
     def are_the_same(self) -> bool:
-        """Tell whether all nodes without such taints give the same reasons."""
-        others = self.counts.keys() - {filters.TAINT.text}
+        """Tell whether all nodes without such taints and without a cordon give the same reasons."""
+        others = self.counts.keys() - _CLOSING
         return len(others) == 1 or (bool(others) and all(map(self.is_of_all, others)))
 
 

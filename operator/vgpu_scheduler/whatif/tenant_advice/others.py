@@ -66,7 +66,7 @@ _AWAITED: Final[Mapping[filters.Reason | CardReason, str]] = {
 }
 """By reason of nodes and cards: why other pods have to end, or a node has to be added."""
 _OF_NODES: Final = (
-    *(filters.UNSCHEDULABLE, filters.TOO_MANY_PODS, filters.INTER_POD_EXISTING),
+    *(filters.TOO_MANY_PODS, filters.INTER_POD_EXISTING),
     *(CardReason.CardNotHealth, CardReason.CardUnhealthy, CardReason.CardCordoned),
 )
 OF_VOLUME_CLAIMS: Final = (
@@ -85,6 +85,10 @@ _ADVICE: Final[Mapping[filters.Reason | CardReason, Advice]] = {
     **dict.fromkeys(_OF_OTHER_CARDS, do("ask for other cards", _CARDS)),
     **dict.fromkeys((filters.POLICY_SELECTOR, CardReason.CardDeniedByPolicy), _POLICY),
     filters.NODE_NAME: do("correct the name of the node (spec.nodeName)"),
+    filters.UNSCHEDULABLE: do(
+        "have cordoned nodes uncordoned, or wait until they are",
+        "an administrator of the nodes can say which, and whether they are as the pod asks",
+    ),
     filters.TAINT: TAINTS,
     filters.AFFINITY: do("ask for other nodes (spec.nodeSelector, spec.affinity)", _LABELS),
     filters.NOT_NAMED: do(
@@ -132,10 +136,12 @@ def closed_nodes(message: str) -> Iterator[Advice]:
     yield from dict.fromkeys(advice for cause, advice in _OF_CLOSED_NODES.items() if cause in counts)
 
 
-def managed_nodes(message: str) -> Iterator[Advice]:
-    """Yield the advice to manage more nodes, if the pod's condition counts unmanaged ones, which may be suitable."""
-    if filters.NOT_MANAGED.text in NodeRejections.from_condition(message).counts:
-        yield ADVICE_BY_REASON[filters.NOT_MANAGED.text]
+def excluded_nodes(message: str) -> Iterator[Advice]:
+    """Yield the advice to uncordon and manage nodes, if the pod's condition counts such ones: they may be suitable."""
+    counts = NodeRejections.from_condition(message).counts
+    yield from (
+        ADVICE_BY_REASON[each.text] for each in (filters.UNSCHEDULABLE, filters.NOT_MANAGED) if each.text in counts
+    )
 
 
 def remedies_of_other_reasons(message: str, *, alone: bool = True) -> Iterator[Advice]:

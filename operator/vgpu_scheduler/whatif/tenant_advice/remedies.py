@@ -40,7 +40,7 @@ from vgpu_scheduler.whatif.tenant_advice.others import (
     UNKNOWN,
     UNSEEN_QUOTA,
     closed_nodes,
-    managed_nodes,
+    excluded_nodes,
     remedies_of_other_reasons,
 )
 from vgpu_scheduler.whatif.tenant_advice.pieces import takes_pieces_alone
@@ -285,7 +285,7 @@ def _add_about_nodes(remedies: list[Advice], condition: _Condition, others: Othe
         return
     if filters.TAINT.text in message and not condition.of_quota and (not remedies or _is_about_taints(message)):
         remedies += quotas.beside([TAINTS])
-    remedies += quotas.beside(chain(volumes, closed, () if condition.of_quota else managed_nodes(message)))
+    remedies += quotas.beside(chain(volumes, closed, () if condition.of_quota else excluded_nodes(message)))
 
 
 def _quotas_of(asked: PodRequest, pod: Pod, quota_status: QuotaStatus, event: str, *, kept: bool) -> QuotasOfPod:
