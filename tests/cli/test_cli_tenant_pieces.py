@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import ASKED, decided, done, told
 from tests.cli.test_cli_tenant_advice import asking
+from tests.cli.test_cli_tenant_policies import limiting
 from tests.cli.test_cli_tenant_quotas import quota
 from tests.cli.test_cli_tenants import waiting
 from tests.dialects import vendors
@@ -120,6 +122,35 @@ def test_of_chips_cut_by_templates_an_amount_is_told_only_where_one_fits(
     asked["spec"]["containers"][0]["resources"]["limits"].pop(f"huawei.com/{key}-core", None)
     for each in (*amounts, raised):
         assert done(api, "p", each) == "a", each
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+@pytest.mark.parametrize("key", TEMPLATES)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_limit_of_memory_below_the_smallest_template_has_to_be_raised(
+    api: Api, seed: int, key: str, containers: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes, memory = TEMPLATES[key], f"huawei.com/{key}-memory"
+    amount = int(rng.integers(1, sizes[-2] + 1))
+    counts = containers * next(size for size in sizes if size >= amount)
+    most = int(rng.integers(1, min(counts, 2 * containers * sizes[0])))
+    asked = asking_chips(key, memory=amount)
+    (first,) = asked["spec"]["containers"]
+    asked["spec"]["containers"] = [{**first, "name": f"c{number}"} for number in range(containers)]
+    api.objects[:] = [chips(key, rng), limiting("VGPUPolicy", most), asked]
+    assert not decided(api, "p")
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    assert not any("ask for no more than" in each for each in remedies), remedies
+    assert any(f" of {memory}" in each for each in remedies) is (most >= containers * sizes[0])
+    (raised,) = [each for each in remedies if "limits.memoryPerPod of VGPUPolicy team/l raised" in each]
+    to = re.search(r"raised to (\d+)(Gi|Mi) \(it is .* cannot ask for less than \d+(Gi|Mi)\)", raised)
+    assert (to is None) is (most >= containers * sizes[0]), raised
+    if to is not None:
+        enough = int(to[1]) * {"Gi": 1024, "Mi": 1}[to[2]]
+        for limit, fits in ((enough, True), (enough - 1, False)):
+            api.objects[:] = [chips(key, rng), limiting("VGPUPolicy", limit), asked]
+            assert bool(decided(api, "p")) is fits
 
 
 @pytest.mark.parametrize("limited", [True, False])

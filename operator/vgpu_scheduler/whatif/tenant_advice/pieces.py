@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -46,6 +47,20 @@ def is_more_than_a_piece(asked: PodRequest, amount: Amount) -> bool:
             if smallest is not None and 0 < each.amounts[dialect.inventory.memory] <= smallest:
                 return False
     return True
+
+
+def least_of(asked: PodRequest, counted: Callable[[PodClaims], object]) -> PodClaims:
+    """Return the claims with the least of what is counted that a pod can ask for, which may be rounded up to a part.
+
+    An unspecified amount stays unspecified if it counts as nothing.
+    """
+    least = asked.written
+    for amount in asked.amounts:
+        less = amount.applied(least, next(iter(asked.valid_steps(amount, least, amount.steps)), 1))
+        then = asked.claims_if(less)
+        if then and counted(then) != counted(asked.claims_if(least)):
+            least = less
+    return asked.claims_if(least)
 
 
 def smallest_pieces_of(world: World, claims: PodClaims) -> PodClaims:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.engine import LIMITED_SUMS, ExceededLimit, PodSums, pod_sums
-from vgpu_scheduler.kube import to_int
+from vgpu_scheduler.kube import in_binary_units, to_int
 from vgpu_scheduler.model import PodClaims, mib_free
 from vgpu_scheduler.policy import LimitField, UpperBound
 from vgpu_scheduler.whatif.advice.limits import most_at_once, only_shares_more
@@ -17,6 +17,7 @@ from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_o
 from vgpu_scheduler.whatif.reasons.namespace_objects import hidden_policy
 from vgpu_scheduler.whatif.tenant_advice.needs import ClaimConstraint, PodRequest, amounts_instead_of_percent
 from vgpu_scheduler.whatif.tenant_advice.nodes import is_of
+from vgpu_scheduler.whatif.tenant_advice.pieces import least_of
 from vgpu_scheduler.whatif.tenant_advice.quotas import ON_A_NODE, QuotasOfPod
 
 
@@ -36,15 +37,42 @@ def amounts_within_limits(asked: PodRequest, message: str, quotas: QuotasOfPod) 
             why = denies_larger_cards(memory)
             needs.append(_need_of_limit(asked, LimitField.MEMORY, memory.most, ""))
         devices = [to_int(most) for field, _, most in exceeded if field == LimitField.DEVICES]
-        if devices and _fewest_devices(asked) > min(devices):
+        least = (_least_memory(asked) if LimitField.MEMORY in fields else None) or 0
+        if any(field == LimitField.MEMORY and to_int(most) < least for field, _, most in exceeded):
+            pass  # no request keeps that limit
+        elif devices and _fewest_devices(asked) > min(devices):
             yield from _in_fewer_containers(asked, exceeded, min(devices), quotas)
         else:
             hidden = _of_hidden_limits(asked) if asked.corrected else ()  # the scheduler names the lowest limits
             for way in quotas.met_with(needs):
                 bounded = (each if each.steps is None else replace(each, most=(*each.most, *hidden)) for each in way)
                 yield tuple(_bounded(asked, each, (), why) for each in bounded)
-        raised = " and ".join(f"limits.{field} of {source} raised (it is {most})" for field, source, most in exceeded)
+        raised = " and ".join(_raised(asked, least, *each) for each in exceeded)
         yield from quotas.raised_beside([(Action(f"have {raised}", why=why),)])
+
+
+def _raised(asked: PodRequest, least: int, field: str, source: str, most: str) -> str:
+    """Describe the limit to raise for a pod that cannot ask for less memory than some bytes."""
+    if field != LimitField.MEMORY or least <= to_int(most):
+        return f"limits.{field} of {source} raised (it is {most})"
+    now = in_binary_units(_memory_of(asked, asked.claims) or least)
+    why = f"it is {most}, and the pod cannot ask for less than {in_binary_units(least)}"
+    return f"limits.{field} of {source} raised to {now} ({why})"
+
+
+def _least_memory(asked: PodRequest) -> int | None:
+    """Return the fewest bytes of memory that a pod can ask for: a piece of a card at least; None if cards tell."""
+    return _memory_of(asked, least_of(asked, lambda claims: _sums_of(asked, claims))) if asked.claims else None
+
+
+def _memory_of(asked: PodRequest, claims: PodClaims) -> int | None:
+    """Return how many bytes of memory claims are for at most at once; None if that depends on the card."""
+    sums, unit = _sums_of(asked, claims), asked.dialects[asked.claims[0].dialect].inventory.memory_unit
+    return None if sums.percent else LIMITED_SUMS[LimitField.MEMORY](sums, unit)
+
+
+def _sums_of(asked: PodRequest, claims: PodClaims) -> PodSums:
+    return most_at_once(pod_sums(claims, asked.dialects[asked.claims[0].dialect]))
 
 
 def memory_limit_of(asked: PodRequest) -> UpperBound | None:

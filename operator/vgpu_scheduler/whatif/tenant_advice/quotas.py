@@ -24,6 +24,7 @@ from vgpu_scheduler.whatif.tenant_advice.needs import (
 from vgpu_scheduler.whatif.tenant_advice.pieces import (
     LEAST_COMPUTE,
     has_pieces,
+    least_of,
     may_take_pieces,
     smallest_pieces_of,
     takes_pieces_alone,
@@ -350,13 +351,11 @@ def _kept_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint:
 def _leaves_something(asked: PodRequest, status: ResourceStatus) -> bool:
     """Tell whether a quota leaves as much as the least that the pod can ask for, which may be rounded up to a part."""
     quotas, resource = asked.world.engine.quota_limits, status.report.resource
-    least = asked.written
-    for amount in asked.amounts:
-        less = amount.applied(least, next(iter(asked.valid_steps(amount, least, amount.steps)), 1))
-        then = asked.claims_if(less)
-        if then and quotas.asked(resource, then) != quotas.asked(resource, asked.claims_if(least)):
-            least = less
-    return 0 < status.remaining >= quotas.asked(resource, asked.claims_if(least))
+
+    def counted(claims: PodClaims) -> int:
+        return quotas.asked(resource, claims)
+
+    return 0 < status.remaining >= counted(least_of(asked, counted))
 
 
 def _need_of_quota(asked: PodRequest, status: ResourceStatus) -> ClaimConstraint:
