@@ -10,10 +10,17 @@ import pytest
 from tests.cli.live_cluster import Api
 from tests.cli.tenant_view import decided, told
 from tests.cli.test_cli_tenant_advice import asking
+from tests.cli.test_cli_tenant_pieces import chips
 from tests.cli.test_cli_tenant_quotas import quota
 from tests.whatif.test_whatif_remedies import GPU, MEMORY, node, running
 
 Object = dict[str, Any]
+VENDORS: dict[str, tuple[str, Object, Object]] = {
+    "nvidia": ("NVIDIA", {GPU: "1"}, {MEMORY: "500"}),
+    "hygon": ("DCU", {"hygon.com/dcunum": "1"}, {"hygon.com/dcumem": "2000", "hygon.com/dcucores": "10"}),
+    "ascend": ("Ascend910B3", {"huawei.com/Ascend910B3": "1"}, {"huawei.com/Ascend910B3-memory": "16384"}),
+}
+"""By name: the key of the vendor's cards, what asks for one, and what else a pod may say of it."""
 AMOUNT = re.compile(r"ask (\d+) of (\S+) .*?in container (\w+)")
 LEFT_OUT = re.compile(r"leave out (.+?) in container (\w+)")
 
@@ -93,3 +100,55 @@ def test_a_limit_of_devices_that_each_container_exceeds_has_cards_left_out_in_on
             written[where][name] = amount
         api.objects[:] = [node("a", 4), quota(gpucores=left), policy, made]
         assert decided(api, "p") == "a", each
+
+
+@pytest.mark.parametrize("names", [("nvidia", "hygon"), ("ascend", "nvidia"), ("nvidia", "hygon", "ascend")])
+@pytest.mark.parametrize("beside", ["", "tainted", "together"])
+@pytest.mark.parametrize("seed", range(12))
+def test_cards_of_several_vendors_that_no_node_has_together_are_left_out_but_for_one(
+    api: Api, seed: int, names: tuple[str, ...], beside: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    places = []
+    for name in names:
+        place = node(name, 2) if name == "nvidia" else chips(VENDORS[name][0], rng)
+        place["metadata"]["name"] = name
+        counted = dict.fromkeys(VENDORS[name][1], "20")
+        place["status"]["allocatable"] |= counted
+        places.append(place)
+    if beside == "tainted":
+        places.append(node("t", 0, taints=[{"key": "k", "effect": "NoSchedule"}]))
+    if beside == "together":  # a node with all of them, of which one kind is in use
+        both = node("both", 1)
+        for place in places:
+            both["metadata"]["annotations"] |= place["metadata"]["annotations"]
+            both["status"]["allocatable"] |= place["status"]["allocatable"]
+        both["metadata"]["annotations"]["hami.io/device-cordon"] = "GPU-nvidia-0,GPU-nvidia-1"
+        places.append(both)
+    limits = [{**VENDORS[name][1], **(VENDORS[name][2] if rng.random() < 0.5 else {})} for name in names]
+    asked = asking()
+    if rng.random() < 0.5:
+        asked["spec"]["containers"] = [
+            {"name": f"c{n}", "resources": {"limits": dict(each)}} for n, each in enumerate(limits)
+        ]
+    else:
+        asked["spec"]["containers"][0]["resources"] = {
+            "limits": {name: amount for each in limits for name, amount in each.items()}
+        }
+    api.objects[:] = [*places, asked]
+    if decided(api, "p"):
+        assert beside == "together"
+        return
+    remedies = told(api, "p")
+    found = [each for each in remedies if "no node seems to have" in each]
+    assert not any("which cards there are" in each for each in remedies) or beside == "together", remedies
+    assert len(found) == (0 if beside == "together" else len(names)), remedies
+    for each in found:
+        gone = set(each.partition("leave out ")[2].partition(" in container")[0].split(" and "))
+        assert gone in [{name for one in limits if one is not kept for name in one} for kept in limits], each
+        before = [dict(one["resources"]["limits"]) for one in asked["spec"]["containers"]]
+        for one in asked["spec"]["containers"]:
+            one["resources"]["limits"] = {k: v for k, v in one["resources"]["limits"].items() if k not in gone}
+        assert decided(api, "p"), each
+        for one, was in zip(asked["spec"]["containers"], before, strict=True):
+            one["resources"]["limits"] = was

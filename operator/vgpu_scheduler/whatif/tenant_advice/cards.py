@@ -11,9 +11,9 @@ from vgpu_scheduler.dialects import Dialect
 from vgpu_scheduler.model import WHOLE, CardReason, Claim, ContainerType, NearMiss, PodClaims, Shortage
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for, do, leave_out_resources
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
-from vgpu_scheduler.whatif.objects.containers import containers_of, without_resources
+from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of, without_resources
 from vgpu_scheduler.whatif.tenant_advice.needs import ClaimConstraint, PodRequest, claims_of
-from vgpu_scheduler.whatif.tenant_advice.nodes import is_of, may_be_part
+from vgpu_scheduler.whatif.tenant_advice.nodes import apart_vendors, is_of, may_be_part
 from vgpu_scheduler.whatif.tenant_advice.others import NO_SHARES_LEFT, WAIT
 from vgpu_scheduler.whatif.tenant_advice.quotas import QuotasOfPod
 from vgpu_scheduler.whatif.tenant_advice.room import CardRoom, amount_of
@@ -300,6 +300,23 @@ def _needs_to_leave_compute(asked: PodRequest, dialect: Dialect) -> Iterator[Cla
     if not fits(asked.claims):
         why = "a container that asks for no compute needs a card with compute left"
         yield ClaimConstraint(fits, is_specified, why=why, shared_by=is_specified)
+
+
+def cards_of_one_vendor(asked: PodRequest, quotas: QuotasOfPod, message: str) -> Iterator[Advice]:
+    """Yield proposals to keep the cards of one vendor only, of those that no node seems to have together."""
+    apart = apart_vendors(asked, message)
+    for kept in reversed(apart):
+        names = [name for others in apart if others != kept for name in others]
+        written = without_resources(asked.written, names)
+        if asked.meets(written, bool):
+            asking = [
+                str(each.get("name", ""))
+                for _, _, each in containers_of(asked.written)
+                if not amounts_asked(each).keys().isdisjoint(names)
+            ]
+            left = leave_out_resources(names, asking)
+            why = f"no node seems to have {' and '.join(each[0] for each in apart)} left together"
+            yield from quotas.if_written(written).beside([(replace(left, what=f"{left}: {why}"),)])
 
 
 def cards_in_one_container(asked: PodRequest, quotas: QuotasOfPod) -> Iterator[Advice]:

@@ -16,6 +16,7 @@ from vgpu_scheduler.whatif.advice.mig_names import piece_of_unknown_cards
 from vgpu_scheduler.whatif.advice.remedy import Action, Advice, ask_for_less
 from vgpu_scheduler.whatif.objects.amounts import Amount, ResourceStep
 from vgpu_scheduler.whatif.objects.card_names import card_names, is_of_other_plugins
+from vgpu_scheduler.whatif.objects.containers import amounts_asked, containers_of
 from vgpu_scheduler.whatif.objects.objects import annotations_in
 from vgpu_scheduler.whatif.reasons.claim_labels import labels_of_claims
 from vgpu_scheduler.whatif.reasons.mismatch import MODE_WORD
@@ -68,8 +69,9 @@ class NodeRejections:
         others = self.nodes - sum(self.counts.get(each, 0) for each in _CLOSING)
         return 0 < others <= self.counts.get(reason, 0)
 
-    def lacks_everywhere(self, reason: str) -> bool:
-        """Tell whether all nodes lack a resource, apart from those that the other filters of kube-scheduler exclude.
+    @property
+    def lacking(self) -> int:
+        """The most nodes that may lack resources: all but those that the other filters of kube-scheduler exclude.
 
         A node gives reasons of one filter only, and may give several of that. So the nodes of a filter are at least as
         many as those of its most frequent reason.
@@ -79,8 +81,11 @@ class NodeRejections:
             if not other.startswith(_INSUFFICIENT) and other != filters.TOO_MANY_PODS.text:
                 plugin = _PLUGINS.get(other, "")
                 excluded[plugin] = max(excluded.get(plugin, 0), count)
-        others = self.nodes - sum(excluded.values())
-        return reason.startswith(_INSUFFICIENT) and 0 < others <= self.counts.get(reason, 0)
+        return self.nodes - sum(excluded.values())
+
+    def lacks_everywhere(self, reason: str) -> bool:
+        """Tell whether all nodes lack a resource, apart from those that other filters exclude."""
+        return reason.startswith(_INSUFFICIENT) and 0 < self.lacking <= self.counts.get(reason, 0)
 
     def have_resources(self) -> bool:
         """Tell whether some nodes have the requested resources, and reject the pod for something checked later."""
@@ -122,11 +127,40 @@ def less_of_nodes(asked: PodRequest, message: str, *, of_cards: bool) -> Iterato
     if len(needed) > 1:
         yield from islice((tuple(dict.fromkeys(actions)) for actions in product(*needed.values())), _MOST)
     else:
-        alone = [*needed.values(), *alone] if needed else list(by_reason.values())
+        apart = {f"{_INSUFFICIENT} {name}" for names in apart_vendors(asked, message) for name in names}
+        others_lack = [actions for reason, actions in by_reason.items() if reason not in apart]
+        alone = [*needed.values(), *alone] if needed else others_lack
     yield from ((action,) for actions in alone for action in actions)
     if lacking := [name for reason, name in names.items() if reason in (needed or by_reason)]:
         others = (actions[0] for reason, actions in needed.items() if reason not in names)
         yield (Action(_IN_USE.format(" and ".join(lacking))), *others)
+
+
+def apart_vendors(asked: PodRequest, message: str) -> list[tuple[str, ...]]:
+    """Return the resources of each vendor whose cards no node seems to have together with those of the others.
+
+    Some nodes have the cards of each of these vendors. Return none if all nodes lack one of them, or
+    something else, or if a node has all of them.
+    """
+    rejections, lacking = NodeRejections.from_condition(message), dict[tuple[str, str], int]()
+    requested = dict.fromkeys(name for *_, each in containers_of(asked.written) for name in amounts_asked(each))
+    vendors: dict[tuple[str, str], list[str]] = {}
+    for name in requested:
+        for dialect in asked.owners:
+            if (about := dialect.inventory.device_resources.get(name)) is not None:
+                vendors.setdefault((dialect.name, about.vendor), []).append(name)
+    for vendor, names in vendors.items():
+        if most := max(rejections.counts.get(f"{_INSUFFICIENT} {name}", 0) for name in names):
+            lacking[vendor] = most
+    everywhere = any(rejections.is_of_all(each) or rejections.lacks_everywhere(each) for each in rejections.counts)
+    if (
+        everywhere
+        or rejections.have_resources()
+        or len(lacking) < 2
+        or not 0 < rejections.lacking <= sum(lacking.values())
+    ):
+        return []
+    return [tuple(vendors[vendor]) for vendor in lacking]
 
 
 def _card_resources(asked: PodRequest) -> Iterator[str]:

@@ -24,6 +24,7 @@ from vgpu_scheduler.whatif.advice.remedy import Action, Advice, do, parts_of, sa
 from vgpu_scheduler.whatif.reasons.volume_claim_problems import create_volume_claim
 from vgpu_scheduler.whatif.tenant_advice.cards import (
     cards_in_one_container,
+    cards_of_one_vendor,
     compute_for_all,
     fewer_cards,
     shared_cards,
@@ -322,6 +323,7 @@ def _asked_otherwise(
     yield from amounts_within_limits(asked, message, quotas)
     if CardReason.CardDeniedByPolicy.text in message or asked.corrected:
         yield from amounts_for_any_card(asked, quotas)
+    yield from cards_of_one_vendor(asked, quotas, message)
     yield from quotas.raised_beside(less_of_nodes(asked, message, of_cards=near_miss is None))
     yield from dropped_constraints(asked, quotas, message)
 
