@@ -106,6 +106,21 @@ def test_values_of_annotations_that_have_no_effect_are_named_without_nodes(
     assert bool(known[0]) is (value not in {"spread", "true"})
 
 
+@pytest.mark.parametrize("name", ["nvidia.com/use-gputyp", "hami.io/gpu-schedular-policy", "nvidia.com/use-gputype"])
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_mistyped_annotations_are_warned_of_whether_a_pod_waits_or_runs(api: Api, name: str, *, is_bound: bool) -> None:
+    asked = asking(gpu=1, gpumem=100)
+    if is_bound:
+        asked = {**held(100), "status": {"phase": "Running"}}
+        asked["metadata"] |= {"name": "p", "uid": "p"}
+    asked["metadata"]["annotations"] = {**asked["metadata"].get("annotations", {}), name: "A100"}
+    api.objects[:] = [node("a", 2), asked]
+    known = _warned("explain", "p", "-n", "team", of=name)
+    api.refused = frozenset(KINDS.values())
+    assert _warned("explain", "p", "-n", "team", of=name) == known
+    assert bool(known) is (name != "nvidia.com/use-gputype")
+
+
 def _warned(*command: str, of: str) -> list[str]:
     return [each for each in run(*command).stderr.splitlines() if each.startswith("warning: ") and of in each]
 

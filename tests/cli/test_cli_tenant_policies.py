@@ -312,3 +312,12 @@ def test_a_policy_that_wants_one_numa_node_is_named(api: Api, kind: str, numa: s
     assert not decided(api, "p")
     remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
     assert any(f"have spec.devices.numa of {kind} " in each for each in remedies) is (numa == "Required"), remedies
+
+
+@pytest.mark.parametrize("kind", ["VGPUPolicy", "ClusterVGPUPolicy"])
+@pytest.mark.parametrize("reasons", ["2 CardDeniedByPolicy", "1 CardDeniedByPolicy, 1 ExclusiveDeviceAllocateConflict"])
+def test_a_policy_of_whole_cards_is_named_once(api: Api, kind: str, reasons: str) -> None:
+    asked = waiting("p", f"0/2 nodes are available: {reasons}.")
+    api.objects[:] = [of_devices(kind, exclusive=True), asked]
+    remedies = told(api, "p", frozenset({"ClusterVGPUPolicy"}))
+    assert sum("spec.devices.exclusive of " in each for each in remedies) == 1, remedies

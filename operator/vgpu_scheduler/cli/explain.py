@@ -14,7 +14,6 @@ import click
 from vgpu_scheduler.cli.cluster.messages import (
     fail,
     on_terminal,
-    print_claim_warnings,
     print_pod_warnings,
     warn,
     wrapped,
@@ -244,9 +243,8 @@ def _explained(
 
 
 def _explanation(world: World, found: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:
-    print_pod_warnings(world, [found.pod])
+    print_pod_warnings(world, [found.pod], undecided=found.is_bound)  # else the explanation has those of the claims
     if found.is_bound:
-        print_claim_warnings(world, found.pod)
         return PodExplanation(found.as_json(), found.lines(wide=output == WIDE), _FITS_NOWHERE * found.is_announced)
     return _waiting(world, found, waits, output)
 

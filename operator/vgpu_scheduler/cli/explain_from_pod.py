@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from vgpu_scheduler.apiclient import collection_path, pod_path
-from vgpu_scheduler.cli.cluster.messages import fail, print_claim_warnings, print_pod_warnings
+from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, own_namespace
 from vgpu_scheduler.cli.cluster.world import open_namespace
 from vgpu_scheduler.cli.pod_events import PodEvents, last_events, why_gone, why_not_created
@@ -344,7 +344,7 @@ def _bound(key: str, found: Object, error: MissingRightsError) -> PodExplanation
     if not pod.node_name:
         return None
     is_announced = not read.node_name
-    print_claim_warnings(world, pod)
+    print_pod_warnings(world, [pod], undecided=True)
     said: dict[str, Any] = {"announcedBy": pod.scheduler_name} if is_announced else {}
     record = {} if is_announced else record_of(pod.annotations)
     held, lines = held_cards(world, pod), describe_decision(pod, is_announced=is_announced)

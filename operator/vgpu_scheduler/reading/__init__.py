@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     )
     from vgpu_scheduler.reading.warnings import (
         IGNORED,
-        claim_warnings,
         creation_warnings,
         ignored_kinds,
         pod_warnings,
@@ -115,7 +114,6 @@ __all__ = [
     "at_home",
     "card_places",
     "change_nodes",
-    "claim_warnings",
     "connect_to",
     "creation_warnings",
     "deleted_pods",

@@ -12,7 +12,7 @@ import click
 
 from vgpu_scheduler.kube import Pod
 from vgpu_scheduler.model import Decision
-from vgpu_scheduler.reading import ClusterView, claim_warnings, pod_warnings, view_warnings
+from vgpu_scheduler.reading import ClusterView, pod_warnings, view_warnings
 from vgpu_scheduler.whatif import World
 
 ROLE_WITH_RIGHTS: Final = "The ClusterRole vgpu-scheduler-doctor (manifests/doctor) has the right"
@@ -42,12 +42,6 @@ def print_pod_warnings(
     """
     for text in pod_warnings(world, pods, decisions, undecided=undecided):
         warn(text)
-
-
-def print_claim_warnings(world: World, pod: Pod) -> None:
-    """Warn about annotations of a bound pod that had no effect; those of a waiting pod are in its explanation."""
-    for text in claim_warnings(world, pod):
-        warn(f"Pod {pod.key}: {text}")
 
 
 def on_terminal() -> bool:

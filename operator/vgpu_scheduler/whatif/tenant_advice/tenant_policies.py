@@ -22,6 +22,7 @@ from vgpu_scheduler.whatif.tenant_advice.policy_limits import denies_larger_card
 from vgpu_scheduler.whatif.world.tables import few
 from vgpu_scheduler.whatif.world.world import World
 
+_EXCLUSIVE: Final = "have spec.devices.exclusive of {} changed: it gives the pod cards of its own only"
 _CHANGED: Final = "have it changed, or wait until cards are idle"
 
 
@@ -69,7 +70,7 @@ def _of_idle_cards(world: World, pod: Pod) -> Iterator[str]:
     for title, policy in world.policies_in_force(pod, "devices"):
         devices = policy["spec"].get("devices") or {}
         if devices.get("exclusive"):
-            yield f"have spec.devices.exclusive of {title} changed: it gives the pod cards of its own only"
+            yield _EXCLUSIVE.format(title)
         elif MUTEX in policy_words(str(devices.get("policy") or "")):
             yield f"have spec.devices.policy of {title} changed: it gives the pod idle cards only"
 
@@ -127,7 +128,7 @@ def _of_cards(world: World, pod: Pod, namespace_objects: NamespaceObjects) -> It
             does = "denies" if denies else "allows no other cards than"
             yield Action(f"have spec.devices.{field} of {title} changed: it {does} {', '.join(listed)}")
         if devices.get("exclusive"):
-            yield Action(f"have spec.devices.exclusive of {title} changed: it allows whole cards only")
+            yield Action(_EXCLUSIVE.format(title))
     for title, policy in world.policies_in_force(pod, "limits") if depends else ():
         if most := (policy["spec"].get("limits") or {}).get("memoryPerPod"):
             allows = f"it is {most}, and larger cards would give the pod more"
