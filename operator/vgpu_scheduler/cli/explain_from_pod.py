@@ -265,8 +265,8 @@ def _advised(reading: _Reading, found: Object, condition: Object, event: str, *,
     world, error, message = reading.world, reading.error, str(condition.get("message", ""))
     pod = world.pod(found)
     anew = "" if ours else named_anew_for_cards(world, pod, error.scheduler.settings)
-    if anew and asks_beyond_kubelets(world, pod):
-        condition, message, event = {}, "", ""  # of a scheduler that does not know these resources
+    if anew and asks_beyond_kubelets(world, pod):  # the condition is of a scheduler that does not know these resources
+        condition, message, event = {}, "", ""
     of_group = list(group_remedies(world, pod)) or list(group_remedies_from_condition(message))
     turn = [_WAIT] if condition.get("reason") == EventReason.WAITING_FOR_NODE else []
     first = [*map(do, [*([anew] if anew else []), *turn, *of_group]), *_of_other_member(reading, condition)]
@@ -306,7 +306,8 @@ def _remedies(
     if reports is None and counts and _has_other_limits(world, pod, event):
         reports = ()
     last = list(policy_remedies(world, pod, message, reading.namespace_objects))
-    of_volume_claims = list(map(do, reading.namespace_objects.volume_claim_problems(found, [pod.uid], message)))
+    tried = message or str(_condition(found, "PodScheduled").get("message", ""))
+    of_volume_claims = list(map(do, reading.namespace_objects.volume_claim_problems(found, [pod.uid], tried)))
     earlier = earlier_pods_of(world, pod) if counts and ours else NOBODY_EARLIER
     limits = quotas_of(world, pod.namespace) if counts and ours else ()
     known = QuotaStatus(reports, other_members, earlier, limits)
