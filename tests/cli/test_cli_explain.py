@@ -487,6 +487,16 @@ def test_a_pod_that_was_evicted_and_is_gone_is_told_so(api: Api, *, few_rights: 
     assert "no longer exists" not in run("explain", "never").stderr
 
 
+def test_of_pods_of_one_name_the_last_one_counts(api: Api) -> None:
+    """A pod of a StatefulSet was evicted, came back under its name, and is gone for another reason."""
+    for minute, (uid, reason) in enumerate([("one", "Preempted"), ("two", "Scheduled"), ("two", "Killing")]):
+        about = {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-0", "uid": uid}}
+        event = {"reason": reason, "message": "m", "lastTimestamp": f"2026-01-01T00:0{minute}:00Z"}
+        metadata = {"name": f"e{minute}", "namespace": "default"}
+        api.objects.append({"kind": "Event", "metadata": metadata, **about, **event})
+        assert ("was evicted" in run("explain", "web-0").stderr) is (uid == "one")
+
+
 @pytest.mark.parametrize("few_rights", [False, True])
 @pytest.mark.parametrize(
     ("kind", "controller"), [("ReplicaSet", "over-7d9f"), ("Job", "over"), ("StatefulSet", "over"), ("Other", "x")]

@@ -128,9 +128,9 @@ def test_defaults_change_what_a_pod_asks_for(tmp_path: Path) -> None:
     )
     assert "blue/w-0  placed" in result.stdout
     assert f"namespace blue uses 3000 of 4000 MiB of limits.{MEMORY}" in result.stdout  # without it: a whole card
-    told = f"placed with the defaults of LimitRange blue/given (container main: limit 3000 of {MEMORY}, request 3000 of"
+    told = f"it gets the defaults of LimitRange blue/given (container main: limit 3000 of {MEMORY}, request 3000 of"
     assert result.stderr.count(f"Pod new: {told} {MEMORY})") == 1
-    assert "Deployment w: placed with the defaults" not in result.stderr
+    assert "Deployment w: it gets the defaults" not in result.stderr
 
 
 def test_a_default_is_told_once_for_all_pods_of_a_template(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_default_is_told_once_for_all_pods_of_a_template(tmp_path: Path) -> No
     del asked["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"][MEMORY]
     found, told = answers(tmp_path, [node("a"), GIVEN], asked)
     assert len(found) == 3
-    assert told.count("Deployment w: placed with the defaults of LimitRange blue/given") == 1
+    assert told.count("Deployment w: it gets the defaults of LimitRange blue/given") == 1
 
 
 def test_a_default_may_be_more_than_is_allowed_together(tmp_path: Path) -> None:
@@ -173,14 +173,17 @@ def test_claims_that_a_limit_range_refuses_are_told(tmp_path: Path) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "blue"}, "spec": spec}
     made = workload("StatefulSet", 4000, volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
-    _, told = answers(tmp_path, [node("a"), limits], claim, made)
+    found, told = answers(tmp_path, [node("a"), limits], claim, made)
+    no_claim = "its controller does not create it, since the API server refuses PersistentVolumeClaim data-w-0"
+    assert found == {"w-0": ("refused", no_claim)}
     why = "the API server refuses it: LimitRange blue/cards: maximum storage usage per PersistentVolumeClaim is 1Gi"
     assert f"PersistentVolumeClaim c: {why}, but request is 2Gi" in told
     assert f"PersistentVolumeClaim data-w-0: {why}, but request is 2Gi" in told
-    _, told = answers(
+    found, told = answers(
         tmp_path, [node("a"), limits, {**claim, "metadata": {"name": "data-w-0", "namespace": "blue"}}], made
     )
     assert "data-w-0" not in told, "it is there already"
+    assert found["w-0"][0] != "refused"
 
 
 # Those who may read one namespace ------------------------------------------------------------------------------------
@@ -193,7 +196,7 @@ def test_a_tenant_is_told_what_the_limit_ranges_of_the_namespace_do(api: Api, tm
     told = run("simulate", "-f", file, "-n", "blue")
     assert f"blue/new: {TOO_MUCH}" in told.stdout
     assert "blue/small: nothing known keeps it from being placed" in told.stdout
-    assert "Pod none: placed with the defaults of LimitRange blue/cards" in told.stderr
+    assert "Pod none: it gets the defaults of LimitRange blue/cards" in told.stderr
     assert "limitranges" not in told.stderr
 
 

@@ -208,7 +208,7 @@ def test_a_priority_class_is_missed_only_by_those_who_may_list_them(
     api.objects[:] = [node("a")]
     api.refused = frozenset() if may_list else EVERYTHING
     (tmp_path / "p.yaml").write_text(json.dumps(asked))
-    told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").output
+    told = run("simulate", "-f", str(tmp_path / "p.yaml"), "-n", "team").stdout
     assert ("no PriorityClass with name high was found" in told) is may_list
 
 

@@ -29,6 +29,7 @@ from tests.doctor.ecosystems import (
     volcano_pod,
 )
 from tests.doctor.planted import drop
+from tests.whatif.test_whatif_remedies_dialects import HALF, cluster
 
 from vgpu_scheduler.doctor import ExpectedSettings
 
@@ -91,6 +92,18 @@ def test_what_cannot_be_told_is_skipped_and_says_what_it_takes(name: str) -> Non
     assert skipped.check == check
     assert reason in skipped.reason
     assert not report.complete
+
+
+@pytest.mark.parametrize("may_list", [False, True])
+def test_cards_are_no_phantoms_where_nobody_may_read_which_there_are(*, may_list: bool) -> None:
+    objects = healthy_koordinator()
+    made = cluster("koordinator", [[HALF]])
+    asked = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
+    for container in (each for obj in made for each in obj.get("spec", {}).get("containers", ())):
+        container["resources"] = {"limits": asked, "requests": asked}
+    objects |= {kind: [each for each in made if each["kind"] == kind] for kind in ("Node", "Pod")} | {"Device": []}
+    report = look(objects, expected=EXPECTED_KOORDINATOR, missing={} if may_list else {"Device": "list devices"})
+    assert ("allocation-phantom" in {name for name, _ in found(report)}) is may_list
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Device", "Deployment"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -51,6 +52,31 @@ def test_the_status_of_a_node_is_what_kubectl_shows(spec: dict[str, Any], status
     assert [each.status for each in usage.nodes(usage.cards(made))] == [status]
     made.add([node("a")])
     assert [each.status for each in usage.nodes(usage.cards(made))] == ["Ready"]
+
+
+@pytest.mark.parametrize(("ready", "status"), [("True", "Ready"), ("False", "NotReady"), ("Unknown", "NotReady")])
+def test_the_condition_of_a_node_counts_before_its_taints(ready: str, status: str) -> None:
+    there = node("a", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    there["status"]["conditions"] = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]
+    assert [each.status for each in usage.nodes(usage.cards(world_with(there)))] == [status]
+
+
+@pytest.mark.parametrize("part", [1.0, 0.5])
+def test_a_full_card_has_no_more_memory_in_use_than_it_has(part: float) -> None:
+    """Though its memory is no whole number of MiB."""
+    memory = 16945512448
+    objects = cluster("koordinator", [[HALF]])
+    for each in objects:
+        if each["kind"] == "Device":
+            each["spec"]["devices"][0]["resources"]["koordinator.sh/gpu-memory"] = str(memory)
+        elif each["kind"] == "Pod":
+            key = "scheduling.koordinator.sh/device-allocated"
+            held = json.loads(each["metadata"]["annotations"][key])
+            held["gpu"][0]["resources"]["koordinator.sh/gpu-memory"] = str(int(memory * part))
+            each["metadata"]["annotations"][key] = json.dumps(held)
+    (card,) = usage.cards(world_with(*objects, dialect="koordinator"))
+    assert card.memory.total == memory // 2**20
+    assert card.memory.used == (memory // 2**20 if part == 1.0 else -(-memory // 2 // 2**20))
 
 
 def test_devices_of_other_kinds_are_no_cards() -> None:

@@ -103,7 +103,8 @@ class GroupFollowUp:
         elif result.answer is not EvictionAnswer.GONE:
             log.warning("pod %s of stale group %s could not be evicted: %s", pod.key, group.key, result.message)
             text = f"not evicted, although a policy says so (groups.whenStale): {result.message}"
-            self._context.reporter.warning(pod, text, EventReason.POD_GROUP_STALE)
+            for each in group.pods if result.answer is EvictionAnswer.DENIED else (pod,):  # denied once, denied to all
+                self._context.reporter.warning(each, text, EventReason.POD_GROUP_STALE)
         if result.answer is EvictionAnswer.DENIED:
             self._denied_until = now + _REFUSED_FOR
         is_short = result.answer in {EvictionAnswer.PROTECTED, EvictionAnswer.UNKNOWN}

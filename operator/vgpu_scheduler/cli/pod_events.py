@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from vgpu_scheduler.apiclient import collection_path
 from vgpu_scheduler.kube import Object
@@ -58,8 +59,10 @@ def why_gone(cluster: ClusterOptions, key: str) -> str:
         ``namespace/name`` of the pod.
     """
     namespace, _, name = key.partition("/")
-    about = f"involvedObject.kind=Pod,involvedObject.name={name}"
-    events = [each for each in _events(cluster, namespace, EventReason.PREEMPTED, about) or () if _name(each) == name]
+    about = f"involvedObject.kind=Pod,involvedObject.name={quote(name, safe='')}"
+    of_name = [each for each in _events(cluster, namespace, "", about) or () if _name(each) == name]
+    uid = _uid(of_name[-1]) if of_name else ""  # of the last pod of that name
+    events = [each for each in of_name if _uid(each) == uid and each.get("reason") == EventReason.PREEMPTED]
     if not events:
         return ""
     last, message = events[-1], _message(events[-1])
@@ -98,10 +101,7 @@ def _last_of(
     events = _events(cluster, namespace, reason, f"involvedObject.uid={uid}" if uid else "")
     if events is None:
         return None
-    return {
-        (event.get("involvedObject") or {}).get("uid", ""): (_when(event), str(event.get("message") or ""))
-        for event in events
-    }
+    return {_uid(event): (_when(event), str(event.get("message") or "")) for event in events}
 
 
 def _events(cluster: ClusterOptions, namespace: str, reason: str, about: str = "") -> list[Object] | None:
@@ -109,20 +109,28 @@ def _events(cluster: ClusterOptions, namespace: str, reason: str, about: str = "
 
     Parameters
     ----------
+    reason
+        The reason; empty for all.
     about
         The field selector of the objects that they are about; empty for all.
     """
-    query = ",".join(filter(None, (about, f"reason={reason}")))
+    query = ",".join(filter(None, (about, f"reason={reason}" if reason else "")))
     path = collection_path("/api/v1/events", namespace)
     listed = asyncio.run(get_object(cluster, f"{path}?fieldSelector={query}"))
     if isinstance(listed, str):
         return None
-    return sorted((each for each in listed.get("items") or () if each.get("reason") == reason), key=_when)
+    found = (each for each in listed.get("items") or () if reason in {"", each.get("reason")})
+    return sorted(found, key=_when)
 
 
 def _name(event: Object) -> str:
     """Return the name of the object that an event is about."""
     return str((event.get("involvedObject") or {}).get("name") or "")
+
+
+def _uid(event: Object) -> str:
+    """Return the UID of the object that an event is about."""
+    return str((event.get("involvedObject") or {}).get("uid") or "")
 
 
 def _message(event: Object) -> str:

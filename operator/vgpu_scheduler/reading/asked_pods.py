@@ -43,6 +43,7 @@ _NAMES_NODE: Final = (
     "names a node (spec.nodeName): it would be created there, without a scheduler and without cards; it is "
     "placed as if it named none"
 )
+_NO_CLAIM: Final = "its controller does not create it, since the API server refuses {}"
 _INSTEAD_OF: Final = {
     "CronJob": " (write its spec.jobTemplate as a Job)",
     "DaemonSet": " (write its spec.template as a Pod, one for each of its nodes)",
@@ -67,7 +68,7 @@ def new_pods(
     _add_beside(world, view, objects, warn)
     workloads = [(obj, made_by(obj)) for obj in objects if is_workload(obj)]
     world.make_controllers(controller for _, made in workloads for controller in made.controllers)
-    _make_claims(world, view, objects, [claim for _, made in workloads for claim in made.claims], warn)
+    refused = _make_claims(world, view, objects, [claim for _, made in workloads for claim in made.claims], warn)
     world.add(group for _, made in workloads for group in made.groups)
     first = slice(1) if once else slice(None)
     pods: list[Pod] = []
@@ -80,6 +81,7 @@ def new_pods(
             found, texts = _stored(world, view.scheduler.settings, obj, each, each.pods[first])
             for text in texts:
                 told.setdefault(text, {})[title(obj)] = None
+            refuse(world, found, next((_NO_CLAIM.format(title(c)) for c in made.claims if title(c) in refused), ""))
             pods += found
     for namespace in sorted({pod.namespace for pod in pods} - {*world.namespaces, _ALWAYS_THERE}):
         if not _NAMESPACE.fullmatch(namespace):
@@ -109,12 +111,15 @@ def _add_beside(world: World, view: ClusterView, objects: Sequence[FileObject], 
 
 def _make_claims(
     world: World, view: ClusterView, objects: Sequence[FileObject], made: Sequence[Object], warn: Warn
-) -> None:
-    """Make the claims of workloads, and warn about those, and claims of files, that the API server refuses."""
-    world.make_volume_claims(made)
+) -> set[str]:
+    """Make the claims of workloads; warn about claims that the API server refuses, and return their titles."""
     written = [obj for obj in objects if obj.get("kind") == "PersistentVolumeClaim"]
+    refused: set[str] = set()
     for claim, text in claim_problems(world, [*written, *without_existing(view.objects, made)]):
         warn(f"{title(claim)}: {text}")
+        refused.add(title(claim))
+    world.make_volume_claims(claim for claim in made if title(claim) not in refused)
+    return refused
 
 
 def at_home(objects: Sequence[FileObject], home: str, named: str | None = None) -> list[FileObject]:

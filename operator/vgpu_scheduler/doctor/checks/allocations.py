@@ -107,6 +107,9 @@ def _of_dialect(doctor_input: DoctorInput, pod: Pod, dialect: str, usage: Usage)
             diagnosis = GARBLED if written else UNACCOUNTED
             message = f"it runs on node {pod.node_name}, and its cards are not known: {usage.problem}"
             yield diagnosis.of(ObjectRef.of_pod(pod), message)
+    kind = doctor_input.cluster_engine.engine.dialects[dialect].inventory.kind
+    if kind is not None and kind.kind in doctor_input.missing:
+        return  # what the node lists is not known
     if pod.node_name in doctor_input.cluster_engine.unreadable_registrations:
         return  # that is said of the node, and explains why it lists too little
     for uuid in sorted(usage.charges.keys() - {device.uuid for device in listed}):

@@ -54,9 +54,9 @@ def _followed(waiting: HypotheticalPod, found: Sequence[PodsToEnd]) -> list[tupl
 
 
 def _is_recreated_first(waiting: HypotheticalPod, pod: Pod) -> bool:
-    """Tell whether a pod that ends is recreated, and then tried before the waiting pod.
+    """Tell whether a pod that ends is recreated, and then may be tried before the waiting pod.
 
-    Equal priority is enough, since the waiting pod backs off after its last attempt, and a new pod does not.
+    Equal priority is enough: the waiting pod may still back off after its last attempt, and a new pod does not.
     """
     priority = waiting.world.engine.groups.priority
     return priority(pod) >= priority(waiting.pod) and controller_of(waiting.world.written(pod)) is not None
@@ -93,8 +93,7 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
         nameless.append(f"have 1 pod that you may not delete end{_on_nodes(ended)}")
     elif ended:
         texts.append(f"end {counted(len(ended), 'pod')}{_named(ended, ': ')}")
-        which = f"{counted(len(ended), 'pod')}{_on_nodes(ended)}"
-        nameless.append(f"have {which} end, by somebody who may delete all of them")
+        nameless.append(f"have somebody who may delete them all end {counted(len(ended), 'pod')}{_on_nodes(ended)}")
     if going:
         state = "has ended, which is" if len(going) == 1 else "have ended, which are"
         texts.append(f"wait until pod{'' if len(going) == 1 else 's'} {_named(going)} {state} ending already")
@@ -102,7 +101,7 @@ def _remedy(waiting: HypotheticalPod, ending: PodsToEnd, back: Sequence[Pod]) ->
     if less:
         fewer = ", ".join(f"{owner} create {counted(count, 'pod')} less" for owner, count in less.items())
         priority = waiting.world.engine.groups.priority
-        sure = any(priority(pod) > priority(waiting.pod) for pod in back)
+        sure = all(priority(pod) > priority(waiting.pod) for pod in back)
         takes, take = ("takes", "take") if sure else ("may take", "may take")
         texts.append(f"this must be permanent: have {fewer}, or the replacement {takes} the room first")
         nameless.append(f"this must be permanent, or the replacements by their controllers {take} the room first")

@@ -38,7 +38,7 @@ class LimitedPod(NamedTuple):
             of_container.append(f"{each.place.removesuffix('s')} {each.amount} of {each.resource}")
         for title, containers in by_range.items():
             told = "; ".join(f"container {name}: {', '.join(amounts)}" for name, amounts in containers.items())
-            yield f"placed with the defaults of {title} ({told})"
+            yield f"it gets the defaults of {title} ({told})"
 
 
 def as_limited(pod: Object, ranges: Sequence[LimitRange]) -> LimitedPod:

@@ -59,8 +59,11 @@ def states_of(node: Object) -> list[str]:
 
 
 def status_of(node: Object) -> str:
-    """Return the status of a node as ``kubectl get nodes`` shows it, from its taints."""
-    status = "Ready" if _NOT_READY.isdisjoint(states_of(node)) else "NotReady"
+    """Return the status of a node as ``kubectl get nodes`` shows it; without conditions, its taints tell it."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = [each.get("status") == "True" for each in conditions if each.get("type") == "Ready"]
+    is_ready = ready[0] if ready else _NOT_READY.isdisjoint(states_of(node))
+    status = "Ready" if is_ready else "NotReady"
     return f"{status},SchedulingDisabled" if is_cordoned(node) else status
 
 

@@ -119,9 +119,10 @@ def is_idle(world: World, card: CardUsage) -> bool:
 
 
 def _memory(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
-    """Return the used and the total memory of a card, in MiB."""
+    """Return the used and the total memory of a card, in MiB; a card that is full has no more in use than it has."""
     column, unit = dialect.inventory.memory, dialect.inventory.memory_unit
-    return mib_needed(used[column] * unit), mib_free(device.total[column] * unit)
+    held, total = used[column] * unit, device.total[column] * unit
+    return mib_free(total) if held == total else mib_needed(held), mib_free(total)
 
 
 def _cores(dialect: Dialect, device: Device, used: Amounts) -> tuple[int, int]:
