@@ -418,7 +418,8 @@ def test_what_is_no_pod_is_not_taken_for_a_namespace(api: Api, kind: str, name: 
     result = run("explain", f"{kind}/{name}")
     assert result.exit_code == 2
     assert f"explain is about pods, and {kind}/{name} is not a pod" in " ".join(result.stderr.split())
-    assert not api.requests
+    events = "/api/v1/namespaces/default/events?fieldSelector=reason=FailedCreate"
+    assert api.requests == [f"GET {events}"], "nothing is asked but why a controller may have no pods"
 
 
 # doctor --------------------------------------------------------------------------------------------------------------
