@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, CONTAINER_FIELDS
+from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, CONTAINER_FIELDS, typed_containers
 from vgpu_scheduler.kube.decoding import Decode, Object, decoder_of
 from vgpu_scheduler.kube.quantities import (
     CPU,
@@ -41,8 +41,8 @@ from vgpu_scheduler.kube.quantities import (
     to_nano,
 )
 from vgpu_scheduler.kube.wire import FieldError, Quantities, Wire, WireMeta
-from vgpu_scheduler.model import ContainerType, moments
-from vgpu_scheduler.model.untyped import mapping_of, mappings_in
+from vgpu_scheduler.model import moments
+from vgpu_scheduler.model.untyped import mapping_of
 
 _CONTAINER: Final = "Container"
 _POD: Final = "Pod"
@@ -251,7 +251,7 @@ def pod_refusals(pod: Object, limit_range: LimitRange) -> Iterator[Refusal]:
     """
     for item in limit_range.items:
         if item.type == _CONTAINER:
-            for _, each in _containers(pod):
+            for _, each in typed_containers(pod):
                 for text in _problems(item, _amounts(each, _REQUESTS), _amounts(each, _LIMITS)):
                     yield Refusal(text, str(each.get("name", "")))
         elif item.type == _POD:
@@ -285,7 +285,7 @@ def default_refusals(pod: Object, taken: Iterable[DefaultAmount]) -> Iterator[Re
     taken
         The defaults that it took.
     """
-    containers = {str(each.get("name", "")): each for _, each in _containers(pod)}
+    containers = {str(each.get("name", "")): each for _, each in typed_containers(pod)}
     for name, resource in dict.fromkeys((each.container, each.resource) for each in taken):
         request = _amounts(containers[name], _REQUESTS).get(resource)
         limit = _amounts(containers[name], _LIMITS).get(resource)
@@ -358,15 +358,6 @@ def _comparable(*nanos: int) -> list[int]:
     return list(map(nano_to_milli, nanos)) if max(whole) <= _LARGEST_IN_MILLI else whole
 
 
-def _containers(pod: Object) -> Iterator[tuple[ContainerType, Object]]:
-    """Yield the containers of a pod, init containers first."""
-    spec = mapping_of(pod.get("spec"))
-    for each in mappings_in(spec.get("initContainers")):
-        yield ContainerType.SIDECAR if each.get("restartPolicy") == "Always" else ContainerType.INIT, each
-    for each in mappings_in(spec.get("containers")):
-        yield ContainerType.APP, each
-
-
 def _amounts(holder: Object, place: str) -> dict[str, _Amount]:
     """Return the amounts of a container, a claim or a pod itself."""
     given = mapping_of(mapping_of(holder.get("resources")).get(place))
@@ -376,7 +367,7 @@ def _amounts(holder: Object, place: str) -> dict[str, _Amount]:
 def _sums(pod: Object, place: str) -> dict[str, _Amount]:
     """Return what a pod requests, or its limits: the largest sum of containers that run at the same time."""
     found: dict[str, _Amount] = {}
-    for running in moments((kind, _amounts(each, place)) for kind, each in _containers(pod)):
+    for running in moments((kind, _amounts(each, place)) for kind, each in typed_containers(pod)):
         for name in dict.fromkeys(name for amounts in running for name in amounts):
             total = _total(amounts[name] for amounts in running if name in amounts)
             if name not in found or total.nanos > found[name].nanos:

@@ -11,10 +11,10 @@ The facts are those of ``pkg/quota/v1/evaluator/core/pods.go`` of Kubernetes 1.3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, CONTAINER_FIELDS
+from vgpu_scheduler.kube.containers import AMOUNT_FIELDS, typed_containers
 from vgpu_scheduler.kube.decoding import Object
 from vgpu_scheduler.kube.quantities import (
     CPU,
@@ -32,8 +32,7 @@ from vgpu_scheduler.kube.quantities import (
     peak_amounts,
     to_nano,
 )
-from vgpu_scheduler.model import ContainerType
-from vgpu_scheduler.model.untyped import mapping_of, mappings_in
+from vgpu_scheduler.model.untyped import mapping_of
 
 _LIMITS, _REQUESTS = AMOUNT_FIELDS
 _COUNTS: Final = (PODS, "count/pods")
@@ -109,23 +108,14 @@ def quota_amount(key: str, nanos: int) -> str:
 def _names_without(pod: Object, place: str, resource: str) -> set[str]:
     return {
         str(each.get("name", ""))
-        for _, each in _containers(pod)
+        for _, each in typed_containers(pod)
         if resource not in mapping_of(mapping_of(each.get("resources")).get(place))
     }
 
 
 def _effective(pod: Object, place: str) -> dict[str, int]:
-    amounts = ((kind, _amounts(each, place)) for kind, each in _containers(pod))
+    amounts = ((kind, _amounts(each, place)) for kind, each in typed_containers(pod))
     return peak_amounts(amounts, _amounts(mapping_of(pod.get("spec")), place))
-
-
-def _containers(pod: Object) -> Iterator[tuple[ContainerType, Object]]:
-    spec = mapping_of(pod.get("spec"))
-    first, then = CONTAINER_FIELDS
-    for each in mappings_in(spec.get(first)):
-        yield ContainerType.SIDECAR if each.get("restartPolicy") == "Always" else ContainerType.INIT, each
-    for each in mappings_in(spec.get(then)):
-        yield ContainerType.APP, each
 
 
 def _amounts(holder: Object, place: str) -> dict[str, int]:
