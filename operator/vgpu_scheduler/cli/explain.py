@@ -31,7 +31,7 @@ from vgpu_scheduler.cli.explain_from_pod import (
 )
 from vgpu_scheduler.cli.forecasting import UNSEEN, forecaster_of, forecasts_of
 from vgpu_scheduler.cli.from_page import NO_LOG, explain_from_page, page_for
-from vgpu_scheduler.cli.pod_events import why_gone, why_not_created
+from vgpu_scheduler.cli.pod_events import followed_by, why_gone, why_not_created
 from vgpu_scheduler.forecast import Forecast, NoForecast
 from vgpu_scheduler.kube import LabelSelector, Pod
 from vgpu_scheduler.model import counted, did_you_mean
@@ -175,7 +175,7 @@ def _pods_to_explain(world: World, view: ClusterView, selected: _SelectedPods, c
             why = why_gone(cluster, selected.key)
         if view.live and not why:
             name = selected.key.partition("/")[2]
-            meant = _then(meant, why_not_created(cluster, selected.searched_namespace, name))
+            meant = followed_by(meant, why_not_created(cluster, selected.searched_namespace, name))
         _fail_without_pods(selected, why, meant)
     return pods
 
@@ -188,7 +188,7 @@ def _explain_alone(
     listed = [pod_alone(cluster, key, error)] if labels is None else pods_alone(cluster, home, labels, error)
     if not listed:
         meant = did_you_mean_namespace(home, cluster)
-        _fail_without_pods(selected, meant=_then(meant, why_not_created(cluster, home)))
+        _fail_without_pods(selected, meant=followed_by(meant, why_not_created(cluster, home)))
     names = [f"{selected.searched_namespace}/{pod['metadata']['name']}" for pod in listed]
     explanations = explain_from_conditions(cluster, selected.searched_namespace, listed, error)
     _show([_without_forecast(each) for each in explanations] if asked_forecast else explanations, key, output, names)
@@ -286,13 +286,8 @@ def _why_it_has_none(cluster: ClusterOptions, namespace: str | None, name: str) 
     if cluster.files:
         return ""
     with suppress(*EXPECTED_ERRORS):
-        return _then("", why_not_created(cluster, namespace or own_namespace(cluster), name))
+        return followed_by("", why_not_created(cluster, namespace or own_namespace(cluster), name))
     return ""
-
-
-def _then(end: str, told: str) -> str:
-    """Return the end of a sentence, which may be a question, with what is told after it, if anything is."""
-    return f"{end}{'' if end.endswith('?') else '.'} {told}" if told else end
 
 
 def _waiting(world: World, explained: ExplainedPod, waits: Forecast | NoForecast | None, output: str) -> PodExplanation:

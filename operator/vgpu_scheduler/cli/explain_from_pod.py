@@ -14,7 +14,7 @@ from vgpu_scheduler.apiclient import collection_path, pod_path
 from vgpu_scheduler.cli.cluster.messages import fail, print_pod_warnings
 from vgpu_scheduler.cli.cluster.namespaces import did_you_mean_namespace, own_namespace
 from vgpu_scheduler.cli.cluster.world import open_namespace
-from vgpu_scheduler.cli.pod_events import PodEvents, last_events, why_gone, why_not_created
+from vgpu_scheduler.cli.pod_events import PodEvents, followed_by, last_events, why_gone, why_not_created
 from vgpu_scheduler.cli.waiting_pod import WAITS, WaitingPod
 from vgpu_scheduler.engine import QuotaReport, quotas_from_event
 from vgpu_scheduler.engine.group_attempts import other_member_in
@@ -115,8 +115,8 @@ def pod_alone(cluster: ClusterOptions, key: str, error: MissingRightsError) -> O
         homes = dict.fromkeys((namespace, own_namespace(cluster)))
         others = [each for home in homes for each in _pods_seen(cluster, home) if each != key]
         meant = did_you_mean_pod(key, others) or did_you_mean_namespace(namespace, cluster)
-        why = why_not_created(cluster, namespace, name)
-        fail(f"{error}, and the pod itself cannot be read: {found}{meant}{f'. {why}' if why else ''}")
+        meant = followed_by(meant, why_not_created(cluster, namespace, name))
+        fail(f"{error}, and the pod itself cannot be read: {found}{meant}")
     return found
 
 

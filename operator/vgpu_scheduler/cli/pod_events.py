@@ -89,6 +89,11 @@ def why_not_created(cluster: ClusterOptions, namespace: str, name: str = "") -> 
     )
 
 
+def followed_by(end: str, told: str) -> str:
+    """Return the end of a sentence, which may be a question, with what is told after it, if anything is."""
+    return f"{end}{'' if end.endswith('?') else '.'} {told}" if told else end
+
+
 def _is_meant(controller: str, name: str) -> bool:
     """Tell whether a name is that of a controller, of one that has made it, or of a pod that it would make."""
     return not name or controller == name or controller.startswith(f"{name}-") or name.startswith(f"{controller}-")
